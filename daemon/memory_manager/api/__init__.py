@@ -1,0 +1,1 @@
+"""The socket: REST v1 over both doors."""

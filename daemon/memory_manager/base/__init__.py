@@ -1,0 +1,1 @@
+"""The ground every package stands on: errors, identifiers, times, private files, directories."""

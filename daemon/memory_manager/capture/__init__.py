@@ -1,0 +1,1 @@
+"""What comes in by itself or in bulk: importers and exporters."""

@@ -1,0 +1,1 @@
+"""How memories are found: embedder worker, vector and full-text index, ranking, context packs."""

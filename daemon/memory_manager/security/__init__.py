@@ -1,0 +1,1 @@
+"""What may be kept and shown: sanitizer, security envelope, retrieval gate. Pure, no I/O."""

@@ -1,0 +1,1 @@
+"""Process life: single instance, discovery, hardening, logs, component start and stop."""

@@ -1,0 +1,1 @@
+"""Where memories are kept: keys and slots, SQLCipher, rows and versions, anchor, backup."""

@@ -1,0 +1,166 @@
+"""What one memory is: the current row, a proposed row, a change, and who wrote it.
+
+Contract: xmemo.md 6.2, 6.5, 12, 13, 15; vault.md 8.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+from memory_manager.auth.agent_identity import AgentIdentity
+from memory_manager.base.identifiers import CredentialId, MemoryId
+from memory_manager.security.envelope import SecurityEnvelope
+
+JsonValue = Any
+"""A value ``json.loads`` can return."""
+
+MAX_CONTENT_CHARACTERS = 100_000
+MAX_METADATA_BYTES = 65_536
+DEFAULT_BUCKET = "public"
+
+
+class MemoryType(enum.StrEnum):
+    """Exactly five; there is no sensitive type (xmemo.md 13)."""
+
+    EPISODIC = "episodic"
+    SEMANTIC = "semantic"
+    PROCEDURAL = "procedural"
+    WORKING = "working"
+    IDENTITY = "identity"
+
+
+class RowStatus(enum.StrEnum):
+    """``deleted`` rows are out of every reply until restored; ``redacted`` rows stay readable."""
+
+    ACTIVE = "active"
+    DELETED = "deleted"
+    REDACTED = "redacted"
+
+
+class WriteStatus(enum.StrEnum):
+    CREATED = "created"
+    UPDATED = "updated"
+    DEDUPLICATED = "deduplicated"
+    DELETED = "deleted"
+    REDACTED = "redacted"
+    RESTORED = "restored"
+    UNCHANGED = "unchanged"
+
+
+class ForgetMode(enum.StrEnum):
+    SOFT_DELETE = "soft_delete"
+    HARD_DELETE = "hard_delete"
+    REDACT = "redact"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attribution:
+    """Who wrote: client-asserted labels plus the credential that really authorized the write."""
+
+    identity: AgentIdentity
+    credential_id: CredentialId | None = None
+    client: str | None = None  # the name the owner gave to the credential
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """The current version of one memory, as stored. Times are UTC milliseconds."""
+
+    rowid: int
+    id: MemoryId
+    version: int
+    content: str = dataclasses.field(repr=False)
+    path: str = dataclasses.field(repr=False)
+    bucket: str
+    scope: str | None
+    memory_type: MemoryType
+    status: RowStatus
+    importance: float | None
+    confidence: float | None
+    source: str | None
+    metadata: Mapping[str, JsonValue] = dataclasses.field(repr=False)
+    provenance: Mapping[str, JsonValue] = dataclasses.field(repr=False)
+    semantic_key: str | None
+    expires_at_ms: int | None
+    created_at_ms: int
+    updated_at_ms: int
+    writer: Attribution  # of this version
+    envelope: SecurityEnvelope
+    redactions: tuple[str, ...]  # rule ids that fired when this version was written
+    ruleset_version: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryDraft:
+    """A row somebody wants to store, before the sanitizer saw it."""
+
+    content: str = dataclasses.field(repr=False)
+    path: str = dataclasses.field(repr=False)
+    bucket: str = DEFAULT_BUCKET
+    scope: str | None = None
+    memory_type: MemoryType | None = None  # None: the store decides ("auto")
+    importance: float | None = None
+    confidence: float | None = None
+    source: str | None = None
+    metadata: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
+    provenance: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
+    semantic_key: str | None = None
+    expires_at_ms: int | None = None
+    dedupe: bool = False
+    created_at_ms: int | None = None  # only importers set it
+
+
+class Unset(enum.Enum):
+    """Tells "leave as it is" from "set to nothing" in a change."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """A partial update; fields left UNSET keep their value."""
+
+    content: str | Unset = dataclasses.field(default=UNSET, repr=False)
+    path: str | Unset = dataclasses.field(default=UNSET, repr=False)
+    bucket: str | Unset = UNSET
+    scope: str | None | Unset = UNSET
+    memory_type: MemoryType | Unset = UNSET
+    importance: float | None | Unset = UNSET
+    confidence: float | None | Unset = UNSET
+    source: str | None | Unset = UNSET
+    metadata: Mapping[str, JsonValue] | Unset = dataclasses.field(default=UNSET, repr=False)
+    provenance: Mapping[str, JsonValue] | Unset = dataclasses.field(default=UNSET, repr=False)
+    merge_metadata: bool = False
+    merge_provenance: bool = False
+    semantic_key: str | None | Unset = UNSET
+    expires_at_ms: int | None | Unset = UNSET
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WriteOutcome:
+    """What a write did, and the row it left (for a deletion: the deleted version)."""
+
+    status: WriteStatus
+    row: MemoryRow
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryVersion:
+    """One immutable version of a memory; ``content`` is None when a redaction removed it."""
+
+    version: int
+    status: RowStatus
+    content: str | None = dataclasses.field(repr=False)
+    path: str = dataclasses.field(repr=False)
+    memory_type: MemoryType
+    metadata: Mapping[str, JsonValue] = dataclasses.field(repr=False)
+    writer: Attribution
+    written_at_ms: int
+    action: WriteStatus
+    reason: str | None

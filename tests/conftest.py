@@ -1,0 +1,48 @@
+"""What every test run says about itself and the paths that several folders share."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARED = REPOSITORY.parent / "shared"
+
+
+def pytest_report_header() -> list[str]:
+    """Versions that decide results: SQLCipher and the embedding stack."""
+    from sqlcipher3 import dbapi2
+
+    connection = dbapi2.connect(":memory:")
+    (cipher,) = connection.execute("PRAGMA cipher_version").fetchone()
+    connection.close()
+    embed = "installed" if importlib.util.find_spec("sentence_transformers") else "absent"
+    return [f"sqlite {dbapi2.sqlite_version}, sqlcipher {cipher}, embeddings {embed}"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip embedding tests with a reason where their libraries are absent."""
+    needed = ("torch", "sentence_transformers", "onnxruntime", "tokenizers")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if not missing:
+        return
+    skip = pytest.mark.skip(reason=f"embedding stack absent: {', '.join(missing)}")
+    for item in items:
+        if item.get_closest_marker("embed"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """Contracts and labelled data beside the checkout; tests that need them skip without."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder with labelled sets and vectors is not beside this checkout")
+    return SHARED
