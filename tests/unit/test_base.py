@@ -10,6 +10,7 @@ import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from memory_manager.base import directories as places
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import (

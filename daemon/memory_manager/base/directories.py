@@ -1,7 +1,7 @@
 """Where Memlocket keeps its files, in plain Python so that the stdio shim starts fast.
 
-Contract: desktop.md 2 and 11.1. ``MEMLOCKET_HOME`` overrides every directory at once. A test compares
-the table with platformdirs.
+Contract: desktop.md 2 and 11.1. ``MEMLOCKET_HOME`` overrides every directory at once. A test
+compares the table with platformdirs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one error base of the product and its three outcome families.
 
-Every error that reaches a person, an agent or a log line is a ``MemlocketError`` with a stable code.
-Import-light on purpose: the CLI and the stdio shim import it at start.
+Every error that reaches a person, an agent or a log line is a ``MemlocketError`` with a stable
+code. Import-light on purpose: the CLI and the stdio shim import it at start.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Outcome(enum.Enum):
 class MemlocketError(Exception):
     """Something went wrong that has a name.
 
-    ``code`` is stable and appears on the wire; ``title`` is a short noun phrase, ``message`` a sentence
-    to the user, ``hint`` the way out. None of them may hold memory text, query text or a secret.
+    ``code`` is stable and appears on the wire; ``title`` is a short noun phrase, ``message`` a
+    sentence to the user, ``hint`` the way out. None may hold memory text, query text or a secret.
     """
 
     code: ClassVar[str] = "internal_error"

@@ -66,7 +66,7 @@ def open_private(path: Path, flags: int) -> int:
 def read_private(path: Path, max_bytes: int) -> bytes:
     """Contents of a private file of at most ``max_bytes``.
 
-    Raises FileNotFoundError when it is absent and UnsafeFile for anything but a private regular file.
+    Raises FileNotFoundError when it is absent, UnsafeFile for anything but a private regular file.
     """
     try:
         descriptor = open_private(path, os.O_RDONLY)
