@@ -1,6 +1,7 @@
 """What the daemon knows of an embedder: a capability behind a protocol, never a model library.
 
-Contract: recall.md 2. Vectors are float32, unit length, already centred, shape ``(n, dim)``.
+Contract: recall.md 2 and 3.5. Vectors are float32, unit length, already centred. Prefixes, cutting
+into pieces, truncation, pooling, centring and normalisation all happen in the worker.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float32]
 
+MAX_BATCH_TEXTS = 32
+"""Texts in one ``embed_documents`` call."""
+MAX_PIECES = 64
+"""Pieces of one long text that get a vector; what lies behind them is found by words only."""
+
 
 class EmbedderState(enum.StrEnum):
     ABSENT = "absent"
@@ -23,6 +29,13 @@ class EmbedderState(enum.StrEnum):
     READY = "ready"
     RESTARTING = "restarting"
     FAILED = "failed"
+
+
+class TextKind(enum.StrEnum):
+    """Which prefix of the model a text gets."""
+
+    QUERY = "query"
+    DOCUMENT = "document"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,10 +59,15 @@ class EmbedderUnavailable(Exception):
 
 
 class Embedder(Protocol):
-    """Lazily started, killable at any time; every call may raise EmbedderUnavailable."""
+    """Lazily started, killable at any time; every call may raise EmbedderUnavailable.
+
+    All methods belong to the daemon's event loop. The properties are cheap and never start a worker.
+    """
 
     @property
-    def model_key(self) -> str | None: ...
+    def model_key(self) -> str | None:
+        """Key of the model that is used now, from its manifest; None when there is none."""
+        ...
 
     @property
     def dim(self) -> int | None: ...
@@ -59,14 +77,44 @@ class Embedder(Protocol):
 
     def status(self) -> EmbedderStatus: ...
 
-    async def embed_query(self, text: str, timeout_seconds: float) -> Vector:
-        """One query vector, shape ``(dim,)``; raises EmbedderUnavailable when the deadline passes."""
+    async def refresh(self) -> str | None:
+        """Look again for a prepared model (after an install, a change of settings or a repair).
+
+        Returns the model key, which may differ from the one before: vectors of the two never mix.
+        Ends the ``failed`` state. Cheap when nothing changed; the caller may poll it every few seconds.
+        """
+        ...
+
+    def sibling(self, model_key: str) -> Embedder | None:
+        """An embedder for another prepared model that is still on disk, with a worker of its own.
+
+        For queries by the old model while a new one is built (recall.md 3.4). None when its files are
+        gone. The caller stops it.
+        """
+        ...
+
+    async def embed_query(
+        self, text: str, timeout_seconds: float, *, kind: TextKind = TextKind.QUERY
+    ) -> Vector:
+        """One vector of shape ``(dim,)``, ahead of every batch; EmbedderUnavailable at the deadline.
+
+        A vector that comes too late is kept for the next equal query. ``kind`` is DOCUMENT for a
+        hypothetical answer.
+        """
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector | TextRefused]:
-        """At most 32 texts on the batch lane; one vector of shape ``(dim,)`` or a refusal per text."""
+        """At most MAX_BATCH_TEXTS whole texts of any length on the batch lane.
+
+        Per text, in order: an array of shape ``(pieces, dim)`` with 1 <= pieces <= MAX_PIECES (a text
+        of up to 400 tokens has one piece), or a refusal. A text with MAX_PIECES pieces may have been
+        longer. Survives crashes of the worker by itself: waits for the restart and goes on.
+        """
         ...
 
     async def stop(self) -> None:
-        """Kill the worker now (lock, idle, shutdown); nothing is lost."""
+        """Kill the worker now and wipe cached query vectors (lock, shutdown); nothing is lost.
+
+        The embedder can be used again afterwards: the next call starts a new worker.
+        """
         ...
