@@ -1,0 +1,27 @@
+"""The write sanitizer. ``sanitize_server_write`` cleans one text, ``sanitize_row`` a whole row."""
+
+from __future__ import annotations
+
+from memory_manager.security.redact.result import (
+    FieldRedaction,
+    Redaction,
+    RowResult,
+    SanitizeResult,
+    Severity,
+)
+from memory_manager.security.redact.sanitize import (
+    RULESET_VERSION,
+    sanitize_row,
+    sanitize_server_write,
+)
+
+__all__ = [
+    "RULESET_VERSION",
+    "FieldRedaction",
+    "Redaction",
+    "RowResult",
+    "SanitizeResult",
+    "Severity",
+    "sanitize_row",
+    "sanitize_server_write",
+]
