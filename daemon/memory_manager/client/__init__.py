@@ -1,1 +1,1 @@
-"""The one client of the daemon's socket, used by the CLI, the tray and the shim."""
+"""The one client of the daemon's socket, used by the CLI, the tray and the stdio shim."""

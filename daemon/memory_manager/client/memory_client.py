@@ -1,0 +1,138 @@
+"""The daemon's routes as methods. Answers stay plain JSON objects: the faces only show them."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+
+from memory_manager.client.discovery import find_daemon, owner_token
+from memory_manager.client.http import DEFAULT_TIMEOUT_SECONDS, DaemonConnection, Json
+
+KEY_DERIVATION_TIMEOUT_SECONDS = 120.0
+LONG_WORK_TIMEOUT_SECONDS = 3600.0
+JsonObject = Mapping[str, Json]
+
+
+def connect_as_owner(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> MemoryClient:
+    """A client of the running daemon that presents the owner token of its runtime directory."""
+    address = find_daemon(environ)
+    connection = DaemonConnection(
+        address, token=owner_token(address), headers=headers, timeout_seconds=timeout_seconds
+    )
+    return MemoryClient(connection)
+
+
+class MemoryClient:
+    """Thin methods over one DaemonConnection; each may raise an error of ``client.errors``."""
+
+    def __init__(self, connection: DaemonConnection) -> None:
+        self.connection = connection
+
+    def __enter__(self) -> MemoryClient:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.connection.close()
+
+    # -- service
+
+    def health(self) -> JsonObject:
+        return self.connection.request("GET", "/health").body
+
+    def status(self) -> JsonObject:
+        return self.connection.request("GET", "/v1/status").body
+
+    def stop(self) -> JsonObject:
+        return self._post("/v1/daemon/stop", {})
+
+    def rebuild(self, what: str) -> JsonObject:
+        return self._post("/v1/recall/rebuild", {"what": what}, LONG_WORK_TIMEOUT_SECONDS)
+
+    # -- vault
+
+    def unlock(self, passphrase: str) -> JsonObject:
+        """Open a locked vault; on an open one it proves the owner for the next five minutes."""
+        body = {"passphrase": passphrase}
+        return self._post("/v1/vault/unlock", body, KEY_DERIVATION_TIMEOUT_SECONDS)
+
+    def unlock_with_recovery_words(self, words: str, new_passphrase: str) -> JsonObject:
+        body = {"recovery_words": words, "new_passphrase": new_passphrase}
+        return self._post("/v1/vault/unlock", body, KEY_DERIVATION_TIMEOUT_SECONDS)
+
+    def lock(self) -> JsonObject:
+        return self._post("/v1/vault/lock", {"reason": "user"})
+
+    def change_passphrase(self, old: str | None, new: str) -> JsonObject:
+        body = {"old": old, "new": new}
+        return self._post("/v1/vault/passphrase", body, KEY_DERIVATION_TIMEOUT_SECONDS)
+
+    def backup(self, path: str) -> JsonObject:
+        return self._post("/v1/vault/backup", {"path": path}, LONG_WORK_TIMEOUT_SECONDS)
+
+    # -- memories
+
+    def remember(self, memory: JsonObject) -> JsonObject:
+        return self._post("/v1/remember", memory)
+
+    def search(self, query: Mapping[str, object]) -> JsonObject:
+        return self.connection.request("GET", "/v1/memories/search", query=query).body
+
+    def recall_context(self, question: JsonObject) -> JsonObject:
+        return self._post("/v1/recall/context", question)
+
+    def list_memories(self, query: Mapping[str, object]) -> JsonObject:
+        return self.connection.request("GET", "/v1/memories", query=query).body
+
+    def get(self, memory_id: str) -> JsonObject:
+        return self.connection.request("GET", _memory(memory_id)).body
+
+    def explain(self, memory_id: str, query: str | None = None) -> JsonObject:
+        path = _memory(memory_id, "explain")
+        return self.connection.request("GET", path, query={"query": query}).body
+
+    def versions(self, memory_id: str) -> JsonObject:
+        return self.connection.request("GET", _memory(memory_id, "versions")).body
+
+    def update(self, memory_id: str, change: JsonObject) -> JsonObject:
+        return self.connection.request("PATCH", _memory(memory_id), body=change).body
+
+    def forget(self, memory_id: str, body: JsonObject) -> JsonObject:
+        return self._post(_memory(memory_id, "forget"), body)
+
+    def restore(self, memory_id: str, body: JsonObject) -> JsonObject:
+        return self._post(_memory(memory_id, "restore"), body)
+
+    def import_records(self, records: Sequence[JsonObject]) -> JsonObject:
+        body = {"records": list(records)}
+        return self._post("/v1/memories/import", body, LONG_WORK_TIMEOUT_SECONDS)
+
+    def export_lines(self, *, include_deleted: bool = False) -> Iterator[bytes]:
+        """One compact JSON object per line; needs a fresh passphrase."""
+        query = {"include_deleted": include_deleted}
+        return self.connection.stream_lines("/v1/memories/export", query=query)
+
+    # -- agents
+
+    def agents(self) -> JsonObject:
+        return self.connection.request("GET", "/v1/agents").body
+
+    def add_agent(self, name: str, scopes: Sequence[str]) -> JsonObject:
+        return self._post("/v1/agents", {"name": name, "scopes": list(scopes)})
+
+    def revoke_agent(self, id_or_name: str) -> JsonObject:
+        return self._post(f"/v1/agents/{urllib.parse.quote(id_or_name, safe='')}/revoke", {})
+
+    def _post(self, path: str, body: Json, timeout_seconds: float | None = None) -> JsonObject:
+        answer = self.connection.request("POST", path, body=body, timeout_seconds=timeout_seconds)
+        return answer.body
+
+
+def _memory(memory_id: str, part: str | None = None) -> str:
+    base = f"/v1/memories/{urllib.parse.quote(memory_id, safe='')}"
+    return f"{base}/{part}" if part else base
