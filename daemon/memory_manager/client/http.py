@@ -13,7 +13,7 @@ import json
 import os
 import socket
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -130,14 +130,18 @@ class DaemonConnection:
     def peer_pid(self) -> int | None:
         """The pid that the kernel names for the other end; None where it cannot tell."""
         with _translated_errors():
-            if self._connection.sock is None:
-                self._connection.connect()
-            stream = self._connection.sock
+            stream = self._connected_socket()
             option = getattr(socket, "SO_PEERCRED", None)
             if option is None or stream.family != getattr(socket, "AF_UNIX", None):
                 return None
             raw = stream.getsockopt(socket.SOL_SOCKET, option, LINUX_PEER_CREDENTIALS_BYTES)
         return int.from_bytes(raw[:4], "little", signed=True) or None
+
+    def _connected_socket(self) -> socket.socket:
+        # http.client closes its socket after "Connection: close"; then a new one is opened here
+        if not isinstance(cast("socket.socket | None", self._connection.sock), socket.socket):
+            self._connection.connect()
+        return cast("socket.socket", self._connection.sock)
 
     def _send(
         self,
@@ -153,9 +157,7 @@ class DaemonConnection:
             payload = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
             everything["Content-Type"] = "application/json"
         with _translated_errors():
-            if self._connection.sock is None:
-                self._connection.connect()
-            self._connection.sock.settimeout(timeout_seconds or self._timeout_seconds)
+            self._connected_socket().settimeout(timeout_seconds or self._timeout_seconds)
             self._connection.request(method, target, body=payload, headers=everything)
             return self._connection.getresponse()
 
@@ -218,7 +220,7 @@ def _optional_text(value: Json) -> str | None:
 
 
 @contextlib.contextmanager
-def _translated_errors() -> Iterator[None]:
+def _translated_errors() -> Generator[None]:
     try:
         yield
     except (FileNotFoundError, ConnectionRefusedError):

@@ -111,6 +111,7 @@ class MemoryDraft:
     expires_at_ms: int | None = None
     dedupe: bool = False
     created_at_ms: int | None = None  # only importers set it
+    id: MemoryId | None = None  # only importers set it; an id that exists is refused by the store
 
 
 class Unset(enum.Enum):
