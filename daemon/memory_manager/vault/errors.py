@@ -1,4 +1,4 @@
-"""Every error of the vault, with its stable code (vault.md 14). Import-light: the CLI reads it at start.
+"""Every error of the vault, with its stable code (vault.md 14). Import-light: the CLI needs it.
 
     MemlocketError
     +-- VaultError
@@ -9,9 +9,10 @@
         |   +-- ReadOnly  RolledBack  AnchorDamaged
         +-- PassphraseRequired  WrongPassphrase  WeakPassphrase  WrongRecoveryWords  KeyFileRefused
         +-- AlreadyRunning  VaultExists  IncompleteVault  BackupRefused  RekeyFailed
+        +-- SchemaMismatch  Busy  Conflict
 
-Exit codes: 3 already running, 10 locked, 11 passphrase or words, 12 the files are damaged or refused,
-13 read-only or rolled back, 14 no vault or one too many, 15 newer schema.
+Exit codes: 3 already running, 10 locked, 11 passphrase or words, 12 files damaged or refused, 13
+read-only or rolled back, 14 no vault or one too many, 15 newer schema.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class KeyFileRefused(VaultError):
 
 
 class SlotDamaged(VaultUnavailable):
-    """``sum`` is wrong, a commitment matched but the slot does not open, or ``db.commit`` differs."""
+    """``sum`` is wrong, a committed slot does not open, or ``db.commit`` differs."""
 
     code = "slot_damaged"
     title = "Key slots damaged"
@@ -158,7 +159,7 @@ class SlotDamaged(VaultUnavailable):
     default_hint = "Use another way to unlock (recovery words), or restore the file vault.slots."
 
 
-class KdfParametersRefused(SlotDamaged):
+class KdfParametersRefused(VaultUnavailable):
     """Argon2id parameters of a slot outside floor and ceiling; refused before they run."""
 
     code = "kdf_parameters_refused"
@@ -273,3 +274,37 @@ class RekeyFailed(VaultError):
     code = "rekey_failed"
     title = "Key change failed"
     default_message = "The new key was not put in place; the vault is unchanged."
+
+
+class SchemaMismatch(VaultError):
+    """A migration that this vault has seen is not the one that this program ships."""
+
+    code = "schema_mismatch"
+    title = "Schema mismatch"
+    exit_code = 15
+    default_message = "The vault's schema was not made by a released version of Memlocket."
+    default_hint = "Install a released version, or restore a backup."
+
+
+class Busy(VaultError):
+    """Another process held the write lock of the database for longer than the writer waits."""
+
+    code = "vault_busy"
+    title = "Vault busy"
+    outcome = Outcome.RETRY_LATER
+    exit_code = 13
+    default_message = "The vault is being maintained; nothing was written."
+    default_hint = "Try again in a moment."
+
+
+class Conflict(VaultError):
+    """A name, key or id that must be unique is taken; nothing was written."""
+
+    code = "conflict"
+    title = "Conflict"
+    exit_code = 2
+    default_message = "That name is taken; nothing was changed."
+
+    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
