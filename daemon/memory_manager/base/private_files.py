@@ -9,7 +9,9 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Generator
 from pathlib import Path
+from typing import BinaryIO
 
 from memory_manager.base.errors import MemlocketError, Outcome
 
@@ -90,10 +92,12 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replace ``path`` atomically by a 0600 file with ``data``.
+@contextlib.contextmanager
+def private_writer(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
+    """A stream whose content replaces ``path`` atomically, 0600, when the block ends well.
 
-    A crash leaves the old or the new content; with ``durable`` the new one survives a power cut.
+    A crash or an exception leaves the old content; with ``durable`` the new one survives a power
+    cut.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     descriptor = os.open(
@@ -103,7 +107,7 @@ def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
     )
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
@@ -114,3 +118,9 @@ def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
         raise
     if durable:
         sync_directory(path.parent)
+
+
+def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replace ``path`` atomically by a 0600 file with ``data``; see ``private_writer``."""
+    with private_writer(path, durable=durable) as stream:
+        stream.write(data)

@@ -47,10 +47,10 @@ class RecordVersion:
     action: WriteStatus
     content: str | None = dataclasses.field(repr=False)
     path: str = dataclasses.field(repr=False)
-    memory_type: MemoryType
+    memory_type: MemoryType | None
     metadata: Document = dataclasses.field(repr=False)
     writer: Writer
-    written_at_ms: int
+    written_at_ms: int | None
     reason: str | None = None
 
 
@@ -153,7 +153,7 @@ def _version_as_json(version: RecordVersion) -> dict[str, JsonValue]:
         "memory_type": version.memory_type,
         "metadata": dict(version.metadata),
         "writer": _writer_as_json(version.writer),
-        "written_at": rfc3339(version.written_at_ms),
+        "written_at": _optional_time(version.written_at_ms),
         "reason": version.reason,
     }
 
