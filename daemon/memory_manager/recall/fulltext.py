@@ -1,0 +1,262 @@
+"""The word index: kept in the row's own transaction, searched with the gate inside the statement.
+
+Contract: recall.md 7. External content and the ``'delete'`` command with the old values, so that a
+forgotten term is gone from the shadow tables at once; no triggers, this one module does it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from memory_manager.recall.errors import FullTextDamaged
+from memory_manager.recall.match_query import QueryTerms, match_string, quote, rare_terms
+from memory_manager.recall.porter import stem
+from memory_manager.recall.text_rules import TEXT_RULES_VERSION, IndexFields, index_fields
+from memory_manager.recall.vocabulary import Vocabulary, inverse_frequency
+from memory_manager.security.gate import Surface, may_recall
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.rows import MemoryRow
+    from memory_manager.vault.transaction import Transaction
+
+COLUMN_WEIGHTS = (1.0, 0.8, 0.5, 0.6)
+"""body, path, who, ident (recall.md 7.1)."""
+BM25_SATURATION = 2.2
+"""k1 + 1 of FTS5's bm25: the most that one term of idf 1 can add to a score."""
+TRIGRAM_WEIGHT = 0.5
+TIME_LIMIT_SECONDS = 0.25
+_TERMS_AFTER_TIMEOUT = (8, 2)
+_PROGRESS_INSTRUCTIONS = 20_000
+
+_RANK = f"bm25({', '.join(str(weight) for weight in COLUMN_WEIGHTS)})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WordHits:
+    """Rows that hold words of the query, best first.
+
+    ``scores`` maps rowid to a positive score on the scale of BM25; ``possible`` is the score of a row that
+    would hold every term of the query to saturation, so ``best / possible`` says how much was found.
+    """
+
+    scores: dict[int, float]
+    terms: tuple[str, ...] = dataclasses.field(repr=False)
+    possible: float
+    timed_out: bool = False
+
+    @property
+    def best(self) -> float:
+        return max(self.scores.values(), default=0.0)
+
+
+NO_WORD_HITS = WordHits({}, (), 0.0)
+
+
+def is_indexed(row: MemoryRow) -> bool:
+    """Rows that may never be recalled are in no index, so they change no score of others."""
+    return may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed
+
+
+class FullTextIndex:
+    """A ``RowIndexer``; one object per vault, safe to use from the writer and all reader threads."""
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary()
+
+    def row_changed(
+        self, transaction: Transaction, before: MemoryRow | None, after: MemoryRow | None
+    ) -> None:
+        row = after or before
+        if row is None:
+            return
+        remove(transaction.connection, row.rowid)
+        if after is not None and is_indexed(after):
+            insert(transaction.connection, after.rowid, index_fields(after))
+        transaction.after_commit(self.vocabulary.note_write)
+
+    def search(
+        self,
+        connection: Connection,
+        query: QueryTerms,
+        condition: tuple[str, list[object]],
+        limit: int,
+        *,
+        wanted: int = 0,
+    ) -> WordHits:
+        """The best ``limit`` rows under ``condition`` (over the table ``record``).
+
+        When fewer than ``wanted`` rows hold a word, the trigram table is asked for substrings. A query over
+        the time limit is cut to its rarest terms. Raises FullTextDamaged when the tables cannot be read.
+        """
+        if query.empty:
+            return NO_WORD_HITS
+        with _damage_has_a_name():
+            rows = self.vocabulary.rows(connection)
+            frequency = self.vocabulary.frequencies(connection, query.terms)
+            terms = rare_terms(query.terms, frequency, rows)
+            hits, timed_out = self._ranked(connection, terms, query, frequency, condition, limit)
+            if len(hits) < wanted and query.substrings:
+                self._add_substring_hits(connection, hits, query, condition, limit)
+        possible = BM25_SATURATION * sum(
+            inverse_frequency(rows, frequency.get(stem(term), 0)) for term in terms
+        )
+        return WordHits(hits, terms, possible, timed_out)
+
+    def _ranked(
+        self,
+        connection: Connection,
+        terms: tuple[str, ...],
+        query: QueryTerms,
+        frequency: dict[str, int],
+        condition: tuple[str, list[object]],
+        limit: int,
+    ) -> tuple[dict[int, float], bool]:
+        found = self._match(connection, match_string(terms, query.phrases), condition, limit)
+        if found is not None:
+            return found, False
+        for count in _TERMS_AFTER_TIMEOUT:
+            fewer = rare_terms(terms, frequency, self.vocabulary.rows(connection), count)
+            found = self._match(connection, match_string(fewer), condition, limit)
+            if found is not None:
+                return found, True
+        return {}, True
+
+    def _match(
+        self, connection: Connection, match: str, condition: tuple[str, list[object]], limit: int
+    ) -> dict[int, float] | None:
+        """Rowid -> score, or None when the time was up."""
+        if not match:
+            return {}
+        sql, parameters = condition
+        # The index walks in rank order and the join drops hidden rows before LIMIT counts them.
+        statement = (
+            "SELECT memory_fts.rowid, memory_fts.rank FROM memory_fts"
+            " CROSS JOIN record ON record.rowid = memory_fts.rowid"
+            f" WHERE memory_fts MATCH ? AND rank MATCH '{_RANK}' AND {sql}"
+            " ORDER BY memory_fts.rank LIMIT ?"
+        )
+        with _time_limit(connection) as expired:
+            try:
+                found = connection.execute(statement, [match, *parameters, limit]).fetchall()
+            except Exception:
+                if expired():
+                    return None
+                raise
+        return {int(rowid): -float(rank) for rowid, rank in found}
+
+    def _add_substring_hits(
+        self,
+        connection: Connection,
+        hits: dict[int, float],
+        query: QueryTerms,
+        condition: tuple[str, list[object]],
+        limit: int,
+    ) -> None:
+        sql, parameters = condition
+        statement = (
+            "SELECT memory_tri.rowid, memory_tri.rank FROM memory_tri"
+            " CROSS JOIN record ON record.rowid = memory_tri.rowid"
+            f" WHERE memory_tri MATCH ? AND {sql} ORDER BY memory_tri.rank LIMIT ?"
+        )
+        match = " OR ".join(quote(part) for part in query.substrings)
+        with _time_limit(connection) as expired:
+            try:
+                found = connection.execute(statement, [match, *parameters, limit]).fetchall()
+            except Exception:
+                if expired():
+                    return
+                raise
+        if not found:
+            return
+        best_word = max(hits.values(), default=-float(found[0][1]))
+        best_substring = -float(found[0][1]) or 1.0
+        for rowid, rank in found:
+            score = TRIGRAM_WEIGHT * best_word * -float(rank) / best_substring
+            hits.setdefault(int(rowid), score)
+
+
+def remove(connection: Connection, rowid: int) -> None:
+    """Take a row out of both tables with exactly the values it was indexed with."""
+    old = connection.execute(
+        "SELECT body, path, who, ident, in_trigram FROM fts_source WHERE record_rowid = ?",
+        (rowid,),
+    ).fetchone()
+    if old is None:
+        return
+    connection.execute(
+        "INSERT INTO memory_fts(memory_fts, rowid, body, path, who, ident)"
+        " VALUES('delete', ?, ?, ?, ?, ?)",
+        (rowid, *old[:4]),
+    )
+    if old[4]:
+        connection.execute(
+            "INSERT INTO memory_tri(memory_tri, rowid, body) VALUES('delete', ?, ?)",
+            (rowid, old[0]),
+        )
+    connection.execute("DELETE FROM fts_source WHERE record_rowid = ?", (rowid,))
+
+
+def insert(connection: Connection, rowid: int, fields: IndexFields) -> None:
+    """Index a row that is in neither table."""
+    connection.execute(
+        "INSERT INTO fts_source(record_rowid, body, path, who, ident, in_trigram, text_rules)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?)",
+        (
+            rowid,
+            fields.body,
+            fields.path,
+            fields.who,
+            fields.ident,
+            int(fields.in_trigram),
+            TEXT_RULES_VERSION,
+        ),
+    )
+    connection.execute(
+        "INSERT INTO memory_fts(rowid, body, path, who, ident) VALUES(?, ?, ?, ?, ?)",
+        (rowid, fields.body, fields.path, fields.who, fields.ident),
+    )
+    if fields.in_trigram:
+        connection.execute(
+            "INSERT INTO memory_tri(rowid, body) VALUES(?, ?)", (rowid, fields.body)
+        )
+
+
+@contextlib.contextmanager
+def _time_limit(connection: Connection) -> Iterator[_Expired]:
+    deadline = _Expired(time.monotonic() + TIME_LIMIT_SECONDS)
+    connection.set_progress_handler(deadline.check, _PROGRESS_INSTRUCTIONS)
+    try:
+        yield deadline
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+class _Expired:
+    def __init__(self, at: float) -> None:
+        self._at = at
+        self._fired = False
+
+    def __call__(self) -> bool:
+        return self._fired
+
+    def check(self) -> int:
+        self._fired = time.monotonic() >= self._at
+        return int(self._fired)
+
+
+@contextlib.contextmanager
+def _damage_has_a_name() -> Iterator[None]:
+    from sqlcipher3.dbapi2 import DatabaseError, OperationalError
+
+    try:
+        yield
+    except OperationalError:
+        raise
+    except DatabaseError as error:
+        raise FullTextDamaged from error
