@@ -8,8 +8,8 @@
         +-- WritesRefused             reads go on
         |   +-- ReadOnly  RolledBack  AnchorDamaged
         +-- PassphraseRequired  WrongPassphrase  WeakPassphrase  WrongRecoveryWords  KeyFileRefused
-        +-- AlreadyRunning  VaultExists  IncompleteVault  BackupRefused  RekeyFailed
-        +-- SchemaMismatch  Busy  Conflict
+        +-- AlreadyRunning  VaultExists  IncompleteVault  BackupRefused  RekeyFailed  SetupCancelled
+        +-- SchemaMismatch  Busy  Conflict  SanitizerFailed
 
 Exit codes: 3 already running, 10 locked, 11 passphrase or words, 12 files damaged or refused, 13
 read-only or rolled back, 14 no vault or one too many, 15 newer schema.
@@ -83,6 +83,16 @@ class VaultExists(VaultError):
     title = "Vault exists"
     exit_code = 14
     default_message = "There is a vault already; it was left alone."
+
+
+class SetupCancelled(VaultError):
+    """The recovery words were not confirmed; nothing was created."""
+
+    code = "setup_cancelled"
+    title = "Setup cancelled"
+    exit_code = 11
+    default_message = "The recovery words were not confirmed; no vault was made."
+    default_hint = "Run the command again; new words are made each time."
 
 
 class VaultLocked(VaultUnavailable):
@@ -308,3 +318,13 @@ class Conflict(VaultError):
     def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
+
+
+class SanitizerFailed(VaultError):
+    """The sanitizer raised; the write was refused. Carries nothing of what it looked at."""
+
+    code = "internal_error"
+    title = "Internal error"
+    outcome = Outcome.BUG
+    exit_code = 1
+    default_message = "The text could not be checked for secrets; nothing was stored."

@@ -1,0 +1,91 @@
+"""The few facts the vault keeps about itself in table ``vault_state``: ids, generation, flags."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from memory_manager.vault.anchor import Identity, Progress
+from memory_manager.vault.errors import NeedsRepair
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+_GENERATION = "generation"
+_IDENTITY = ("vault_id", "install_id", "device_id")
+_RECOVERY = "recovery"
+_LAST_CHECK = "last_integrity_check_ms"
+
+
+class RecoveryState(enum.StrEnum):
+    """Whether the user has shown that the recovery words were written down."""
+
+    CONFIRMED = "confirmed"
+    UNCONFIRMED = "unconfirmed"
+    NONE = "none"
+
+
+def _get(connection: Connection, key: str) -> object:
+    row = connection.execute("SELECT value FROM vault_state WHERE key = ?", (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def _set(connection: Connection, key: str, value: bytes | int | str) -> None:
+    connection.execute(
+        "INSERT INTO vault_state(key, value) VALUES(?, ?)"
+        " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+        (key, value),
+    )
+
+
+def read_progress(connection: Connection) -> Progress:
+    """The numbers the anchor is compared with; a vault without a server has only a generation."""
+    value = _get(connection, _GENERATION)
+    if type(value) is not int:
+        raise NeedsRepair("The database has lost its generation number.")
+    return Progress(value)
+
+
+def raise_generation(connection: Connection, generation: int) -> None:
+    """Set the generation; never lower than it is."""
+    current = read_progress(connection).generation
+    _set(connection, _GENERATION, max(current, generation))
+
+
+def read_identity(connection: Connection) -> Identity:
+    """The ids in the database."""
+    found = [_get(connection, key) for key in _IDENTITY]
+    vault, install, device = (value if isinstance(value, bytes) else b"" for value in found)
+    return Identity(vault, install, device)
+
+
+def write_identity(connection: Connection, identity: Identity) -> None:
+    """Store the three ids."""
+    values = (identity.vault, identity.install, identity.device)
+    for key, value in zip(_IDENTITY, values, strict=True):
+        _set(connection, key, value)
+
+
+def read_recovery(connection: Connection) -> RecoveryState:
+    """The flag as stored; the caller looks whether a recovery slot exists."""
+    return (
+        RecoveryState.CONFIRMED
+        if _get(connection, _RECOVERY) == RecoveryState.CONFIRMED
+        else RecoveryState.UNCONFIRMED
+    )
+
+
+def write_recovery(connection: Connection, state: RecoveryState) -> None:
+    """Store the flag."""
+    _set(connection, _RECOVERY, state.value)
+
+
+def read_last_check_ms(connection: Connection) -> int | None:
+    """UTC milliseconds of the last finished integrity check that found nothing."""
+    value = _get(connection, _LAST_CHECK)
+    return value if type(value) is int else None
+
+
+def write_last_check_ms(connection: Connection, unix_ms: int) -> None:
+    """Remember a clean integrity check."""
+    _set(connection, _LAST_CHECK, unix_ms)
