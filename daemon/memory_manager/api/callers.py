@@ -1,0 +1,94 @@
+"""Who presents a token: the owner of this runtime directory, or one installation credential.
+
+Contract: xmemo.md 4.3, sessions.md 9.2, desktop.md 11.7. The database is asked off the event loop;
+a small cache keeps what it said and forgets everything at each revocation and each lock.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from sqlcipher3.dbapi2 import Connection
+
+from memory_manager.api.calls import OWNER, Caller
+from memory_manager.api.errors import MissingCredential, WrongCredential
+from memory_manager.auth.tokens import is_token, same_digest, token_digest
+from memory_manager.vault import credentials
+from memory_manager.vault.store import Store
+
+_CACHE_ENTRIES: Final = 64
+_BEARER: Final = "bearer"
+
+
+def presented_token(keys: list[str], authorizations: list[str]) -> str | None:
+    """The one token of ``X-API-Key`` and ``Authorization`` values; None when there is none.
+
+    MissingCredential for another scheme alone, WrongCredential when several values differ.
+    """
+    tokens = [key.strip() for key in keys if key.strip()]
+    foreign_scheme = False
+    for value in authorizations:
+        scheme, _, rest = value.strip().partition(" ")
+        if scheme.lower() == _BEARER and rest.strip():
+            tokens.append(rest.strip())
+        elif value.strip():
+            foreign_scheme = True
+    if not tokens:
+        if foreign_scheme:
+            raise MissingCredential("Only Bearer credentials are known.")
+        return None
+    if any(not same_digest(token_digest(tokens[0]), token_digest(other)) for other in tokens[1:]):
+        raise WrongCredential("Two different credentials were sent.")
+    return tokens[0]
+
+
+class CallerDirectory:
+    """Turns tokens into callers. Used on the event loop only."""
+
+    def __init__(self, owner_digest: Callable[[], bytes], store: Callable[[], Store]) -> None:
+        self._owner_digest = owner_digest
+        self._store = store
+        self._known: OrderedDict[bytes, Caller] = OrderedDict()
+        self._epoch = 0
+
+    def forget_all(self) -> None:
+        """After a revocation, a new credential or a lock: the database is asked again."""
+        self._known.clear()
+        self._epoch += 1
+
+    async def caller_of(self, token: str) -> Caller:
+        """The caller of a token; WrongCredential, or VaultLocked when it cannot be checked."""
+        digest = token_digest(token)
+        if same_digest(digest, self._owner_digest()):
+            return OWNER
+        if not is_token(token):
+            raise WrongCredential
+        store = self._store()  # a locked vault raises before the cache is looked at
+        known = self._known.get(digest)
+        if known is not None:
+            self._known.move_to_end(digest)
+            return known
+        epoch = self._epoch
+
+        def find(connection: Connection) -> credentials.Credential | None:
+            return credentials.find_by_token(connection, token)
+
+        found = await store.read(find)
+        if found is None or found.revoked_at_ms is not None:
+            raise WrongCredential
+        caller = Caller(found.id, found.name, frozenset(found.scopes))
+        if epoch == self._epoch:  # a revocation may have come while the database was asked
+            self._known[digest] = caller
+            if len(self._known) > _CACHE_ENTRIES:
+                self._known.popitem(last=False)
+        return caller
+
+
+def still_valid(connection: Connection, caller: Caller) -> None:
+    """Inside a write transaction: WrongCredential if the credential was revoked meanwhile."""
+    if caller.is_owner or caller.credential_id is None:
+        return
+    if not credentials.is_active(connection, caller.credential_id):
+        raise WrongCredential

@@ -1,0 +1,149 @@
+"""The two doors: a Unix socket 0600 in a private directory, and 127.0.0.1 with a random port.
+
+Contract: desktop.md 8, 11.1, 11.4, 11.8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from memory_manager.api.protocol import DoorProtocol
+from memory_manager.base.private_files import UnsafeFile
+from memory_manager.service.errors import PortUnavailable
+
+SOCKET_NAME: Final = "daemon.sock"
+RESERVED_PORT: Final = 8765  # the default of a public client's own proxy
+LOOPBACK: Final = "127.0.0.1"
+MAX_SOCKET_PATH_BYTES: Final = 100
+
+_SHORT_PREFIX: Final = "memlocket-"
+_BACKLOG: Final = 128
+_PORT_ATTEMPTS: Final = 20
+
+
+def socket_path(runtime_directory: Path) -> tuple[Path, Path | None]:
+    """Where door 1 goes, and the directory that was made for it if the usual path is too long."""
+    usual = runtime_directory / SOCKET_NAME
+    if len(os.fsencode(usual)) <= MAX_SOCKET_PATH_BYTES:
+        return usual, None
+    made = Path(tempfile.mkdtemp(prefix=_SHORT_PREFIX))  # 0700 under an unpredictable name
+    return made / SOCKET_NAME, made
+
+
+def bind_unix(path: Path) -> socket.socket:
+    """A bound, not yet listening socket of mode 0600. Only call it while the instance lock is held:
+    whatever stands at the path is a leftover and is removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UnsafeFile(f"{path} is not a socket of ours.") from error
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        door.setblocking(False)
+        door.bind(os.fspath(path))
+        path.chmod(0o600)  # noqa: S103 - umask 077 alone leaves 0700
+    except BaseException:
+        door.close()
+        raise
+    return door
+
+
+def bind_tcp(pinned_port: int | None) -> socket.socket:
+    """A bound socket on 127.0.0.1, never on the reserved port; PortUnavailable if pinned and taken."""
+    if pinned_port is not None:
+        if pinned_port == RESERVED_PORT or not 0 < pinned_port < 1 << 16:
+            raise PortUnavailable(f"Port {pinned_port} cannot be used.")
+        try:
+            return _bind_tcp(pinned_port)
+        except OSError as error:
+            raise PortUnavailable(f"Port {pinned_port} is taken.") from error
+    for _ in range(_PORT_ATTEMPTS):
+        door = _bind_tcp(0)
+        if door.getsockname()[1] != RESERVED_PORT:
+            return door
+        door.close()
+    raise PortUnavailable("No free TCP port was found.")
+
+
+def _bind_tcp(port: int) -> socket.socket:
+    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        door.setblocking(False)
+        if os.name == "posix":
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((LOOPBACK, port))
+    except BaseException:
+        door.close()
+        raise
+    return door
+
+
+class Doors:
+    """Both listening sockets. ``listen`` starts them, ``close`` ends them and removes the files."""
+
+    def __init__(self, runtime_directory: Path, pinned_port: int | None) -> None:
+        self.path, self._made_directory = socket_path(runtime_directory)
+        self._unix: socket.socket | None = None
+        self._tcp: socket.socket | None = None
+        self._pinned_port = pinned_port
+        self._servers: list[asyncio.Server] = []
+
+    def bind(self) -> None:
+        """Take both addresses; nobody is answered yet."""
+        self._tcp = bind_tcp(self._pinned_port)
+        self._unix = bind_unix(self.path)
+
+    @property
+    def port(self) -> int | None:
+        return None if self._tcp is None else int(self._tcp.getsockname()[1])
+
+    @property
+    def url(self) -> str | None:
+        return None if self.port is None else f"http://{LOOPBACK}:{self.port}"
+
+    async def listen(self, server: web.Server) -> None:
+        """Answer on both doors."""
+        if self._unix is None or self._tcp is None:
+            raise RuntimeError("bind comes first")
+        loop = asyncio.get_running_loop()
+
+        def connection() -> DoorProtocol:
+            return DoorProtocol(server, loop=loop)
+
+        self._servers = [
+            await loop.create_unix_server(connection, sock=self._unix, backlog=_BACKLOG),
+            await loop.create_server(connection, sock=self._tcp, backlog=_BACKLOG),
+        ]
+
+    def stop_accepting(self) -> None:
+        """No new connection from here on; open ones go on."""
+        for server in self._servers:
+            server.close()
+
+    def touch(self) -> None:
+        """Keep cleaners of temporary directories away from a socket that lives there."""
+        with contextlib.suppress(OSError):
+            os.utime(self.path)
+            if self._made_directory is not None:
+                os.utime(self._made_directory)
+
+    def close(self) -> None:
+        """Close the sockets and remove their files; the instance lock must still be held."""
+        self.stop_accepting()
+        for door in (self._unix, self._tcp):
+            if door is not None:
+                door.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        if self._made_directory is not None:
+            with contextlib.suppress(OSError):
+                self._made_directory.rmdir()

@@ -1,0 +1,1 @@
+"""Handlers, one module per group of routes (xmemo.md 5)."""

@@ -1,0 +1,193 @@
+"""Many memories at once: list, export and import (xmemo.md 5 #39; vault.md 4.2 for the export)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Final, cast
+
+from aiohttp import web
+from sqlcipher3.dbapi2 import Connection
+
+from memory_manager.api.answers import add_fixed_headers, json_response, json_text
+from memory_manager.api.answers import raw_json_response
+from memory_manager.api.callers import still_valid
+from memory_manager.api.calls import Access, Call, call_of
+from memory_manager.api.items import fitting_items, row_item
+from memory_manager.api.parsing import Fields
+from memory_manager.api.requests import parse_filter
+from memory_manager.api.routing import Route, daemon_of
+from memory_manager.base.errors import InvalidInput, MemlocketError, NotFound, TooLarge
+from memory_manager.base.times import now_ms
+from memory_manager.capture.errors import InvalidRecord
+from memory_manager.capture.records import Document, parse_record, record_as_json, record_from_row
+from memory_manager.capture.replay import ReplayOutcome, replay_record
+from memory_manager.service.daemon import Daemon
+from memory_manager.vault import queries
+from memory_manager.vault.filters import RowFilter, TimeAxis
+from memory_manager.vault.rows import MemoryRow
+from memory_manager.vault.store import Store
+from memory_manager.vault.transaction import Transaction
+
+DEFAULT_PAGE: Final = 50
+MAX_PAGE: Final = 5_000
+MAX_IMPORT_RECORDS: Final = 256
+MAX_IMPORT_BYTES: Final = 64 << 20  # a record may carry many long versions; owner only
+EXPORT_TYPE: Final = "application/x-ndjson"
+
+_EXPORT_ROWS_AT_ONCE: Final = 100
+_MAX_OFFSET: Final = 1 << 40
+_AXES: Final = {"created_at": False, "updated_at": True}
+_REFUSALS: Final = (InvalidInput, InvalidRecord, NotFound, TooLarge)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListRequest:
+    filter: RowFilter
+    limit: int
+    offset: int
+    newest_first: bool
+    by_updated: bool
+
+
+def parse_list(request: web.Request) -> ListRequest:
+    """Filters as in search; ``include_deleted`` and ``include_hidden`` count for the owner only."""
+    fields = Fields.of_query(request.query)
+    by_updated = fields.choice("temporal_axis_mode", _AXES) or False
+    axis = TimeAxis.UPDATED_AT if by_updated else TimeAxis.CREATED_AT
+    is_owner = call_of(request).caller.is_owner
+    asked = ListRequest(
+        filter=dataclasses.replace(
+            parse_filter(fields, axis=axis),
+            include_deleted=is_owner and fields.flag("include_deleted"),
+            include_hidden=is_owner and fields.flag("include_hidden"),
+        ),
+        limit=fields.clamped("limit", DEFAULT_PAGE, 1, MAX_PAGE),
+        offset=fields.clamped("offset", 0, 0, _MAX_OFFSET),
+        newest_first=fields.text("time_order") != "asc",
+        by_updated=by_updated,
+    )
+    fields.check()
+    return asked
+
+
+async def list_memories(request: web.Request) -> web.Response:
+    """One page, newest first; ``next_offset`` is null on the last one."""
+    asked = parse_list(request)
+
+    def read(connection: Connection) -> tuple[list[MemoryRow], int]:
+        now = now_ms()
+        rows = queries.list_rows(
+            connection,
+            asked.filter,
+            now,
+            newest_first=asked.newest_first,
+            by_updated=asked.by_updated,
+            limit=asked.limit,
+            offset=asked.offset,
+        )
+        return rows, queries.count_rows(connection, asked.filter, now)
+
+    rows, total = await daemon_of(request).store().read(read)
+    identity = call_of(request).identity
+    texts, truncated = fitting_items(row_item(row, identity) for row in rows)
+    end = asked.offset + len(texts)
+    rest = {
+        "total": total,
+        "offset": asked.offset,
+        "next_offset": end if end < total else None,
+        "truncated": truncated,
+    }
+    listed = ",".join(texts)
+    return raw_json_response(f'{{"memories":[{listed}],{json_text(rest)[1:]}')
+
+
+async def export(request: web.Request) -> web.StreamResponse:
+    """Archive records, one per line, oldest first. An admin act: a fresh passphrase is needed."""
+    daemon = daemon_of(request)
+    await asyncio.to_thread(daemon.lifecycle.require_admin)
+    store = daemon.store()
+    fields = Fields.of_query(request.query)
+    chosen = RowFilter(include_deleted=fields.flag("include_deleted"), include_hidden=True)
+    rowids = await store.read(lambda connection: queries.list_rowids(connection, chosen, now_ms()))
+    response = web.StreamResponse()
+    response.content_type = EXPORT_TYPE
+    add_fixed_headers(response)
+    await response.prepare(request)
+    for start in range(0, len(rowids), _EXPORT_ROWS_AT_ONCE):
+        lines = await _export_lines(store, rowids[start : start + _EXPORT_ROWS_AT_ONCE], chosen)
+        await response.write(lines)
+    await response.write_eof()
+    return response
+
+
+async def _export_lines(store: Store, rowids: list[int], chosen: RowFilter) -> bytes:
+    def read(connection: Connection) -> bytes:
+        lines: list[str] = []
+        for rowid in rowids:
+            row = queries.row_by_rowid(connection, rowid)
+            if row is None or (row.status == "deleted" and not chosen.include_deleted):
+                continue  # forgotten since the export began
+            record = record_from_row(row, queries.versions(connection, row.id))
+            lines.append(json_text(record_as_json(record)) + "\n")
+        return "".join(lines).encode("utf-8", "replace")
+
+    return await store.read(read)
+
+
+async def import_records(request: web.Request) -> web.Response:
+    """Up to 256 archive records, each whole or not at all; one outcome per record, same order."""
+    call = call_of(request)
+    value = call.json_value()
+    records = cast("dict[str, object]", value).get("records") if isinstance(value, dict) else value
+    if not isinstance(records, list):
+        raise InvalidInput("records must be a list.", field="records")
+    listed = cast("list[object]", records)
+    if len(listed) > MAX_IMPORT_RECORDS:
+        raise InvalidInput(f"At most {MAX_IMPORT_RECORDS} records at once.", field="records")
+    daemon = daemon_of(request)
+    store = daemon.store()
+    # one unit of work each: the writer groups them into few commits, and a bad record harms no other
+    results = await asyncio.gather(*(_import_one(daemon, store, call, item) for item in listed))
+    return json_response({"results": results})
+
+
+async def _import_one(
+    daemon: Daemon, store: Store, call: Call, document: object
+) -> dict[str, object]:
+    if not isinstance(document, dict):
+        return _refused(InvalidInput("A record must be an object."))
+    try:
+        record = parse_record(cast("Document", document))
+
+        def unit(transaction: Transaction) -> ReplayOutcome:
+            still_valid(transaction.connection, call.caller)
+            return replay_record(transaction, daemon.memories, record, call.attribution)
+
+        outcome = await store.write(unit)
+    except _REFUSALS as error:
+        return _refused(error)
+    return {
+        "id": outcome.id,
+        "memory_id": outcome.id,
+        "status": outcome.status.value,
+        "version": outcome.versions,
+        "redactions": list(outcome.redactions),
+    }
+
+
+def _refused(error: MemlocketError) -> dict[str, object]:
+    return {"status": "refused", "error": {"code": error.code, "message": error.message}}
+
+
+ROUTES: Final = (
+    Route("GET", "/memories", list_memories, Access.READ),
+    Route("GET", "/memories/export", export, Access.OWNER),
+    Route(
+        "POST",
+        "/memories/import",
+        import_records,
+        Access.OWNER,
+        max_body_bytes=MAX_IMPORT_BYTES,
+    ),
+)

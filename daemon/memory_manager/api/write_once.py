@@ -1,0 +1,99 @@
+"""Writes that a client may repeat: the idempotency key alone decides, and the answer it got stays.
+
+Contract: xmemo.md 4.11. Lookup, change and stored answer are one unit of work on the single writer,
+so two equal requests at once leave one row, and nothing is stored for a request that failed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from aiohttp import web
+
+from memory_manager.api.answers import json_text, raw_json_response
+from memory_manager.api.callers import still_valid
+from memory_manager.api.calls import Call, call_of
+from memory_manager.base.errors import InvalidInput
+from memory_manager.base.identifiers import CredentialId
+from memory_manager.vault import idempotency
+from memory_manager.vault.store import Store
+from memory_manager.vault.transaction import Transaction
+
+MAX_KEY_CHARACTERS: Final = 256
+REPLAY_HEADER: Final = "Idempotent-Replay"
+_KEY_HEADERS: Final = ("Idempotency-Key", "X-Idempotency-Key")
+_KEY_MEMBER: Final = "idempotency_key"
+_ALIAS: Final = "/api/v1/"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Written:
+    """What a unit of work answers; ``status`` is 200 or 201."""
+
+    status: int
+    body: Mapping[str, object] = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    text: str = dataclasses.field(repr=False)
+    replayed: bool
+
+
+def route_of(request: web.Request) -> str:
+    """Method and concrete path, with ``/api/v1`` folded into ``/v1``."""
+    path = request.path
+    if path.startswith(_ALIAS):
+        path = path.removeprefix("/api")
+    return f"{request.method} {path.rstrip('/')}"
+
+
+def request_key(request: web.Request, body: Mapping[str, object]) -> str | None:
+    """Digest of the first key among two headers and a body member; InvalidInput if it is too long."""
+    candidates = [request.headers.get(name) for name in _KEY_HEADERS]
+    member = body.get(_KEY_MEMBER)
+    candidates.append(member if isinstance(member, str) else None)
+    for candidate in candidates:
+        if candidate is not None and candidate.strip():
+            key = candidate.strip()
+            if len(key) > MAX_KEY_CHARACTERS:
+                raise InvalidInput("The idempotency key is too long.", field=_KEY_MEMBER)
+            # a digest, because a key is whatever the client thought of, even a secret
+            return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return None
+
+
+async def write_once(
+    request: web.Request,
+    store: Store,
+    body: Mapping[str, object],
+    work: Callable[[Transaction, Call], Written],
+) -> web.Response:
+    """Run ``work`` on the writer, or answer what the same key got before."""
+    call = call_of(request)
+    key = request_key(request, body)
+    scope = call.caller.credential_id or CredentialId("")
+    known_as = None if key is None else idempotency.IdempotencyKey(scope, route_of(request), key)
+
+    def unit(transaction: Transaction) -> _Answer:
+        # the credential may have been revoked while this request waited for its turn
+        still_valid(transaction.connection, call.caller)
+        if known_as is not None:
+            stored = idempotency.lookup(transaction.connection, known_as)
+            if stored is not None:
+                return _Answer(stored.status, stored.body_json, replayed=True)
+        written = work(transaction, call)
+        text = json_text(written.body)
+        if known_as is not None:
+            idempotency.save(transaction, known_as, written.status, text)
+        return _Answer(written.status, text, replayed=False)
+
+    answer = await store.write(unit)
+    response = raw_json_response(answer.text, status=answer.status)
+    if answer.replayed:
+        response.headers[REPLAY_HEADER] = "true"
+    return response

@@ -1,0 +1,112 @@
+"""What is remembered about a crash, and the safe mode that follows several of them.
+
+Contract: desktop.md 9. Only the exception class, a time and our version are kept, never a text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import faulthandler
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from memory_manager.base.private_files import UnsafeFile, read_private, write_private
+from memory_manager.base.times import now_ms
+from memory_manager.service.logs import level_of, log_event
+
+MARKER_NAME = "last_crash.json"
+FAULT_NAME = "fault.log"
+SAFE_MODE_CRASHES = 3
+SAFE_MODE_WINDOW_MS = 300_000
+SAFE_MODE_QUIET_MS = 600_000
+
+_MAX_BYTES = 65_536
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CrashHistory:
+    """``times_ms`` of the recent crashes, oldest first; ``unread`` until the owner was told."""
+
+    times_ms: tuple[int, ...] = ()
+    error: str | None = None
+    version: str | None = None
+    unread: bool = False
+
+    def wants_safe_mode(self, now: int) -> bool:
+        """Three crashes within five minutes, the last one less than ten minutes ago."""
+        recent = self.times_ms[-SAFE_MODE_CRASHES:]
+        return (
+            len(recent) == SAFE_MODE_CRASHES
+            and recent[-1] - recent[0] <= SAFE_MODE_WINDOW_MS
+            and now - recent[-1] <= SAFE_MODE_QUIET_MS
+        )
+
+
+def read_history(directory: Path) -> CrashHistory:
+    """The marker in the log directory; an unreadable one counts as no crash."""
+    try:
+        loaded = json.loads(read_private(directory / MARKER_NAME, _MAX_BYTES))
+        times = tuple(int(value) for value in loaded["times_ms"])
+        return CrashHistory(
+            times, loaded.get("error"), loaded.get("version"), bool(loaded.get("unread"))
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnsafeFile):
+        return CrashHistory()
+
+
+def record_crash(directory: Path, error: str, version: str) -> None:
+    """Add one crash; never raises, since it runs while the process is dying."""
+    known = read_history(directory)
+    times = (*known.times_ms, now_ms())[-10:]
+    content = {"times_ms": times, "error": error, "version": version, "unread": True}
+    with contextlib.suppress(OSError, UnsafeFile):
+        write_private(directory / MARKER_NAME, json.dumps(content).encode())
+
+
+def watch_fatal_signals(directory: Path, version: str) -> None:
+    """Send tracebacks of fatal signals to ``fault.log``; what a former process left is recorded."""
+    path = directory / FAULT_NAME
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o600)
+    if os.fstat(descriptor).st_size > 0:
+        record_crash(directory, "FatalSignal", version)
+        os.ftruncate(descriptor, 0)
+    faulthandler.enable(file=descriptor, all_threads=True)
+
+
+def install_exception_hooks(directory: Path, version: str) -> None:
+    """Uncaught exceptions of any thread: class and place to the log, a crash marker, no text."""
+
+    def uncaught(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        log_event(_log, "uncaught_exception", level=logging.ERROR, error=error)
+        record_crash(directory, kind.__name__, version)
+
+    def uncaught_in_thread(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.exc_value is not None:
+            log_event(
+                _log, "uncaught_thread_exception", level=logging.ERROR, error=arguments.exc_value
+            )
+
+    sys.excepthook = uncaught
+    threading.excepthook = uncaught_in_thread
+
+
+def log_loop_exception(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
+    """Exception handler of the event loop: the class stays, the message does not."""
+    error = context.get("exception")
+    known = error if isinstance(error, BaseException) else None
+    level = level_of(known) if known is not None else logging.WARNING
+    log_event(_log, "loop_exception", level=level, error=known)

@@ -1,0 +1,145 @@
+"""The daemon without its doors: vault, recall and the one write path, started and stopped in order.
+
+It knows nothing of HTTP. Contract: architecture.md 2, 5; vault.md 4.3; desktop.md 9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Coroutine
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any, Final
+
+from memory_manager.base.directories import Directories
+from memory_manager.base.errors import MemlocketError
+from memory_manager.base.identifiers import new_uuid7
+from memory_manager.base.private_files import ensure_private_directory
+from memory_manager.base.times import now_ms
+from memory_manager.recall.service import RecallService
+from memory_manager.service.embedders import EmbeddingsMode, choose_embedder
+from memory_manager.service.events import (
+    CredentialsChanged,
+    Event,
+    EventBus,
+    StopRequested,
+    VaultClosing,
+    VaultUnlocked,
+)
+from memory_manager.service.logs import level_of, log_event
+from memory_manager.vault.lifecycle import ConnectionFactory, OpenContext, VaultLifecycle
+from memory_manager.vault.memories import Memories
+from memory_manager.vault.os_keyring import OsKeyring
+from memory_manager.vault.store import Store
+
+DISTRIBUTION: Final = "memlocket"
+RECALL_OPEN_SECONDS: Final = 30.0
+RECALL_CLOSE_SECONDS: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """What one start of the daemon was asked for."""
+
+    insecure_key_file: Path | None = None
+    embeddings: EmbeddingsMode = EmbeddingsMode.AUTO
+    has_terminal: bool = False
+    safe_mode: bool = False  # several crashes in a row: no embeddings
+
+
+class Daemon:
+    """Composition and life of the parts below the doors. Coroutines run on the daemon's one loop."""
+
+    def __init__(self, directories: Directories, settings: DaemonSettings) -> None:
+        self.directories = directories
+        self.settings = settings
+        self.daemon_id = str(new_uuid7())
+        self.version = installed_version(DISTRIBUTION)
+        self.started_at_ms = now_ms()
+        self.pid = os.getpid()
+        self.events = EventBus()
+        mode = EmbeddingsMode.OFF if settings.safe_mode else settings.embeddings
+        self.recall = RecallService(choose_embedder(mode, directories))
+        self.memories = Memories(self.recall.indexers)
+        self.lifecycle = VaultLifecycle(
+            directories.vault,
+            open_store=_open_store,
+            keyring=None if settings.insecure_key_file else OsKeyring.find(),
+            listeners=[_RecallFollowsVault(self)],
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.events.subscribe(_log_listener)
+
+    async def start(self) -> None:
+        """Open the vault if it can be opened without a person; a locked vault is a good start."""
+        self._loop = asyncio.get_running_loop()
+        ensure_private_directory(self.directories.data)
+        try:
+            await asyncio.to_thread(
+                self.lifecycle.start, self.settings.insecure_key_file, self.settings.has_terminal
+            )
+        except MemlocketError as error:
+            # the reason stands in status; the daemon stays up to say so
+            log_event(_log, "vault_not_open", level=level_of(error), error=error)
+
+    async def stop(self) -> None:
+        """Close the vault: drain writes, checkpoint, wipe keys and vectors."""
+        await asyncio.to_thread(self.lifecycle.close)
+
+    def store(self) -> Store:
+        """The open store; VaultLocked, NoVault or another typed refusal otherwise."""
+        return self.lifecycle.store
+
+    def credentials_changed(self) -> None:
+        self.events.publish(CredentialsChanged())
+
+    def request_stop(self, reason: str) -> None:
+        self.events.publish(StopRequested(reason))
+
+    def run_on_loop(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
+        """Called on another thread: run ``work`` on the loop and wait for its end."""
+        if self._loop is None or threading.current_thread() is threading.main_thread():
+            raise RuntimeError("vault transitions run on a thread of their own")
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+
+
+class _RecallFollowsVault:
+    """A VaultListener: recall opens with the vault and is wiped before it closes."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def unlocked(self, store: Store) -> None:
+        self._daemon.run_on_loop(self._open(store), RECALL_OPEN_SECONDS)
+
+    def locking(self, store: Store) -> None:
+        self._daemon.run_on_loop(self._close(), RECALL_CLOSE_SECONDS)
+
+    async def _open(self, store: Store) -> None:
+        await self._daemon.recall.open(store)
+        self._daemon.events.publish(VaultUnlocked(None))
+
+    async def _close(self) -> None:
+        self._daemon.events.publish(VaultClosing())
+        await self._daemon.recall.close()
+
+
+def _open_store(connect: ConnectionFactory, context: OpenContext) -> Store:
+    return Store(
+        connect, on_commit=context.on_commit, on_write_failure=context.on_write_failure
+    )
+
+
+def _log_listener(event: Event) -> None:
+    if isinstance(event, VaultUnlocked):
+        log_event(_log, "vault_unlocked", unlock_source=event.unlock_source)
+    elif isinstance(event, VaultClosing):
+        log_event(_log, "vault_closing")
+    elif isinstance(event, StopRequested):
+        log_event(_log, "stop_requested", reason=event.reason)

@@ -1,0 +1,16 @@
+"""Errors of process life: what stops a daemon from starting."""
+
+from __future__ import annotations
+
+from memory_manager.base.errors import MemlocketError, Outcome
+
+
+class PortUnavailable(MemlocketError):
+    """The pinned TCP port is taken, reserved or out of range."""
+
+    code = "port_unavailable"
+    title = "Port unavailable"
+    outcome = Outcome.ASK_USER
+    exit_code = 2
+    default_message = "The requested TCP port cannot be used."
+    default_hint = "Choose another --port, or leave it out to get a free one."
