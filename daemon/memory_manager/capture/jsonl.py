@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from memory_manager.capture.errors import InvalidRecord
-from memory_manager.capture.records import Document, MemoryRecord, parse_record, record_as_json
+from memory_manager.capture.fields import Document
+from memory_manager.capture.records import MemoryRecord, parse_record, record_as_json
 from memory_manager.capture.sources import Problem, SourceItem
 
 MAX_LINE_BYTES = 64 * 1024 * 1024

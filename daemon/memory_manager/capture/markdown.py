@@ -17,7 +17,8 @@ from memory_manager.base.errors import InvalidInput
 from memory_manager.base.private_files import ensure_private_directory, write_private
 from memory_manager.base.times import parse_rfc3339, rfc3339
 from memory_manager.capture.errors import InvalidRecord
-from memory_manager.capture.records import Document, MemoryRecord, parse_record, record_as_json
+from memory_manager.capture.fields import Document
+from memory_manager.capture.records import MemoryRecord, parse_record, record_as_json
 from memory_manager.capture.sources import (
     Problem,
     SourceFormat,

@@ -74,6 +74,7 @@ class DaemonConnection:
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._timeout_seconds = timeout_seconds
+        self.address = address
         self._connection = _open(address, timeout_seconds)
 
     def __enter__(self) -> DaemonConnection:
