@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+from memory_manager.security.envelope import EncryptionState, RetrievalVisibility, SecurityMode
 from memory_manager.vault.rows import MemoryType
 
 
@@ -19,15 +20,60 @@ class TimeAxis(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PathFilter:
-    """``projects`` or at ``projects/...``; with ``prefix_only`` everything that starts with the text."""
+    """``projects`` or at ``projects/...``; ``prefix_only``: all that starts with the text."""
 
     text: str = dataclasses.field(repr=False)
     prefix_only: bool = False
 
 
+def parse_path_filter(value: str | None) -> PathFilter | None:
+    """The path filter of a request (xmemo.md 4.7): None when it filters nothing.
+
+    With a trailing ``%`` or ``*`` the rest is a prefix; without, the path itself or anything below
+    it. A slash at the end of a whole path is not needed.
+    """
+    if not value:
+        return None
+    prefix = value.rstrip("%*")
+    if prefix != value:
+        return PathFilter(prefix, prefix_only=True) if prefix else None
+    return PathFilter(value.rstrip("/") or value)
+
+
+_AXIS_COLUMNS = {
+    TimeAxis.CREATED_AT: "created_at_ms",
+    TimeAxis.UPDATED_AT: "updated_at_ms",
+}
+
+
+def _names(values: list[str]) -> str:
+    return ", ".join(f"'{value}'" for value in values)
+
+
+# ``security.gate.may_recall`` on the local surface, after ``read_envelope`` made odd values
+# UNREADABLE. A table test compares the two over every combination of values.
+_LOCAL_GATE = (
+    "{t}.retrieval_visibility IN ("
+    + _names([v.value for v in RetrievalVisibility if v is not RetrievalVisibility.NOT_RETRIEVABLE])
+    + ") AND {t}.security_mode IN ("
+    + _names([mode.value for mode in SecurityMode])
+    + ") AND {t}.encryption_state IN ("
+    + _names([state.value for state in EncryptionState])
+    + ") AND {t}.server_embeddings_enabled IN (0, 1)"
+    " AND {t}.server_content_search_enabled IN (0, 1)"
+    " AND ({t}.retrieval_visibility = 'server_retrievable'"
+    " OR {t}.server_embeddings_enabled + {t}.server_content_search_enabled = 0)"
+    " AND NOT ({t}.security_mode = 'vault' AND {t}.server_content_search_enabled = 1)"
+)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Conditions joined by AND; None means no condition. Times are ``[since, until)`` in UTC ms."""
+    """Conditions joined by AND; None means no condition. Times are ``[since, until)`` in UTC ms.
+
+    ``include_deleted`` and ``include_hidden`` are for the owner's own lists and exports: the first
+    adds soft-deleted rows, the second expired ones and those that the gate keeps out of recall.
+    """
 
     bucket: str | None = None
     scope: str | None = None
@@ -37,7 +83,63 @@ class RowFilter:
     since_ms: int | None = None
     until_ms: int | None = None
     time_axis: TimeAxis = TimeAxis.CREATED_AT
+    include_deleted: bool = False
+    include_hidden: bool = False
 
     def condition(self, now_ms: int, table: str = "record") -> tuple[str, list[object]]:
-        """``(sql, parameters)`` for a WHERE clause over ``table``: live, gated, unexpired, filtered."""
-        raise NotImplementedError  # built with the schema
+        """``(sql, parameters)`` for a WHERE clause over ``table`` (the table ``record``, or its
+        alias): live, gated, unexpired, filtered. Parameters are positional.
+        """
+        terms: list[str] = []
+        parameters: list[object] = []
+        if not self.include_deleted:
+            terms.append(f"{table}.status <> 'deleted'")
+        if not self.include_hidden:
+            terms.append(f"({table}.expires_at_ms IS NULL OR {table}.expires_at_ms > ?)")
+            parameters.append(now_ms)
+            terms.append(_LOCAL_GATE.format(t=table))
+        for column, value in (
+            ("bucket", self.bucket),
+            ("scope", self.scope),
+            ("memory_type", self.memory_type.value if self.memory_type else None),
+            ("agent_id", self.agent_id),
+        ):
+            if value is not None:
+                terms.append(f"{table}.{column} = ?")
+                parameters.append(value)
+        axis = _AXIS_COLUMNS[self.time_axis]
+        for operator, bound in ((">=", self.since_ms), ("<", self.until_ms)):
+            if bound is not None:
+                terms.append(f"{table}.{axis} {operator} ?")
+                parameters.append(bound)
+        if self.path is not None:
+            sql, values = _path_condition(self.path, f"{table}.path")
+            terms.append(sql)
+            parameters += values
+        return " AND ".join(terms) or "1", parameters
+
+
+def _path_condition(path: PathFilter, column: str) -> tuple[str, list[object]]:
+    """Ranges instead of LIKE: nothing to escape, case kept, and the path index serves them."""
+    if path.prefix_only:
+        return _prefix_range(path.text, column)
+    below, bounds = _prefix_range(path.text + "/", column)
+    return f"({column} = ? OR ({below}))", [path.text, *bounds]
+
+
+def _prefix_range(prefix: str, column: str) -> tuple[str, list[object]]:
+    """``column`` starts with ``prefix``; UTF-8 bytes sort like code points."""
+    successor = _successor(prefix)
+    if successor is None:
+        return f"{column} >= ?", [prefix]
+    return f"{column} >= ? AND {column} < ?", [prefix, successor]
+
+
+def _successor(prefix: str) -> str | None:
+    """The least string above everything that starts with ``prefix``; None if there is none."""
+    stem = prefix.rstrip("\U0010ffff")
+    if not stem:
+        return None
+    last = ord(stem[-1]) + 1
+    # Surrogates cannot be stored: the code point after U+D7FF is U+E000.
+    return stem[:-1] + chr(0xE000 if 0xD800 <= last <= 0xDFFF else last)

@@ -164,4 +164,25 @@ class MemoryVersion:
     writer: Attribution
     written_at_ms: int
     action: WriteStatus
-    reason: str | None
+    reason: str | None = dataclasses.field(repr=False)
+    bucket: str = DEFAULT_BUCKET
+    scope: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    source: str | None = None
+    provenance: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
+    semantic_key: str | None = None
+    expires_at_ms: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ImportedVersion:
+    """One version of an archived memory; the labels of its writer are the archive's."""
+
+    action: WriteStatus
+    draft: MemoryDraft  # its own id, dedupe and created_at_ms are not looked at
+    writer: Attribution
+    written_at_ms: int
+    status: RowStatus = RowStatus.ACTIVE
+    reason: str | None = dataclasses.field(default=None, repr=False)
+    erased: bool = False  # a redaction had removed its text; ``draft.content`` is not looked at

@@ -1,0 +1,113 @@
+"""What happened to the vault and who did it: action codes, ids and counts, never a text.
+
+An entry is written in the transaction of the act it reports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memory_manager.vault.row_codec import attribution_columns, decode_attribution, encode_json
+from memory_manager.vault.rows import Attribution
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+AuditDetail = Mapping[str, "int | bool | str | Sequence[str] | None"]
+_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:#-]{0,79}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One entry; ``number`` grows with time and serves as a cursor."""
+
+    number: int
+    at_ms: int
+    action: str
+    target_id: str | None
+    actor: Attribution | None
+    detail: Mapping[str, object]
+
+
+def record(
+    transaction: Transaction,
+    action: str,
+    target_id: str | None,
+    actor: Attribution | None,
+    detail: AuditDetail | None = None,
+) -> None:
+    """Append one entry. ValueError for a detail that is not a code or a count: a text could carry
+    what the audit must never hold.
+    """
+    detail = detail or {}
+    for value in detail.values():
+        _check_code(value)
+    if not _CODE.fullmatch(action):
+        raise ValueError("an audit action is a code")
+    columns = (None, None, None, None) if actor is None else attribution_columns(actor)
+    transaction.connection.execute(
+        "INSERT INTO audit(at_ms, action, target_id, agent_id, instance_hash, credential_id,"
+        " client, detail) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        (transaction.now_ms, action, target_id, *columns, encode_json(detail)),
+    )
+
+
+def events(
+    connection: Connection,
+    *,
+    action: str | None = None,
+    target_id: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    before: int | None = None,
+    limit: int = 100,
+) -> list[AuditEvent]:
+    """Entries in ``[since, until)``, newest first; ``before`` is the ``number`` to go on from."""
+    terms = ["1"]
+    parameters: list[object] = []
+    for term, value in (
+        ("action = ?", action),
+        ("target_id = ?", target_id),
+        ("at_ms >= ?", since_ms),
+        ("at_ms < ?", until_ms),
+        ("rowid < ?", before),
+    ):
+        if value is not None:
+            terms.append(term)
+            parameters.append(value)
+    rows = connection.execute(
+        "SELECT rowid, at_ms, action, target_id, agent_id, instance_hash, credential_id, client,"
+        f" detail FROM audit WHERE {' AND '.join(terms)} ORDER BY rowid DESC LIMIT ?",
+        [*parameters, limit],
+    )
+    return [
+        AuditEvent(
+            number=number,
+            at_ms=at_ms,
+            action=found_action,
+            target_id=target,
+            actor=None if not any(who) else decode_attribution(*who),
+            detail=json.loads(detail),
+        )
+        for number, at_ms, found_action, target, *who, detail in rows
+    ]
+
+
+def _check_code(value: object) -> None:
+    if value is None or isinstance(value, (bool, int)):
+        return
+    if isinstance(value, str):
+        if not _CODE.fullmatch(value):
+            raise ValueError("an audit detail is a code or a count")
+        return
+    if isinstance(value, (list, tuple)):
+        for entry in value:
+            _check_code(entry)
+        return
+    raise ValueError("an audit detail is a code or a count")

@@ -1,0 +1,394 @@
+"""The one write path: remember, update, forget, restore, import. Doors and importers all call it.
+
+Runs inside a transaction of the single writer; row, version, derived indexes and audit entry commit
+together or not at all. Contract: xmemo.md 4.12, 6.2, 6.5; redaction.md 10; recall.md 10.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memory_manager.base.errors import InvalidInput, NotFound
+from memory_manager.base.identifiers import MemoryId, new_memory_id
+from memory_manager.vault import audit, erasure, queries, row_matching, row_writer
+from memory_manager.vault.errors import Conflict
+from memory_manager.vault.prepared_version import (
+    DEFAULT_MEMORY_TYPE,
+    PreparedVersion,
+    RowContents,
+    contents_of_draft,
+    contents_of_stored,
+)
+from memory_manager.vault.rows import (
+    UNSET,
+    Attribution,
+    ForgetMode,
+    ImportedVersion,
+    JsonValue,
+    MemoryChange,
+    MemoryDraft,
+    MemoryRow,
+    MemoryVersion,
+    RowStatus,
+    Unset,
+    WriteOutcome,
+    WriteStatus,
+)
+
+if TYPE_CHECKING:
+    from memory_manager.vault.transaction import RowIndexer, Transaction
+
+
+class Memories:
+    """Writes of memories. ``indexers`` take part in every transaction, in the given order."""
+
+    def __init__(
+        self,
+        indexers: Sequence[RowIndexer] = (),
+        *,
+        new_id: Callable[[], MemoryId] = new_memory_id,
+    ) -> None:
+        self._indexers = tuple(indexers)
+        self._new_id = new_id
+
+    def remember(
+        self, transaction: Transaction, draft: MemoryDraft, writer: Attribution
+    ) -> WriteOutcome:
+        """Store a memory: CREATED, UPDATED (same semantic key in the same bucket and scope) or
+        DEDUPLICATED (``dedupe`` and no semantic key: the same text at the same place).
+
+        Raises InvalidInput, TooLarge and, for a ``draft.id`` that is taken, Conflict.
+        """
+        existing = row_matching.row_with_semantic_key(
+            transaction.connection, draft.semantic_key, draft.bucket, draft.scope
+        )
+        default_type = existing.memory_type if existing else DEFAULT_MEMORY_TYPE
+        prepared = row_writer.prepare_for(
+            transaction, contents_of_draft(draft, default_type), writer
+        )
+        if existing is not None and prepared.contents.semantic_key is not None:
+            return self._advance(transaction, existing, prepared, WriteStatus.UPDATED)
+        if draft.dedupe and prepared.contents.semantic_key is None:
+            twin = row_matching.row_with_same_text(
+                transaction.connection, prepared, transaction.now_ms
+            )
+            if twin is not None:
+                return WriteOutcome(WriteStatus.DEDUPLICATED, twin)
+        return self._insert(transaction, draft, prepared)
+
+    def update(
+        self,
+        transaction: Transaction,
+        memory_id: MemoryId,
+        change: MemoryChange,
+        writer: Attribution,
+    ) -> WriteOutcome:
+        """Change a live memory: UPDATED, or UNCHANGED when nothing differs.
+
+        Raises NotFound, InvalidInput, TooLarge, and Conflict when another live memory has the
+        semantic key at that place.
+        """
+        row = queries.get_row(transaction.connection, memory_id)
+        if row is None:
+            raise NotFound
+        prepared = row_writer.prepare_for(transaction, _changed(row, change), writer)
+        if prepared.contents == contents_of_stored(row):
+            return WriteOutcome(WriteStatus.UNCHANGED, row)
+        wanted = prepared.contents
+        holder = row_matching.row_with_semantic_key(
+            transaction.connection, wanted.semantic_key, wanted.bucket, wanted.scope
+        )
+        if holder is not None and holder.rowid != row.rowid:
+            raise Conflict("Another memory has this semantic key.", field="semantic_key")
+        same_text = wanted.content == row.content
+        status = row.status if same_text else RowStatus.ACTIVE
+        return self._advance(transaction, row, prepared, WriteStatus.UPDATED, status)
+
+    def forget(
+        self,
+        transaction: Transaction,
+        memory_id: MemoryId,
+        mode: ForgetMode,
+        writer: Attribution,
+        reason: str | None = None,
+        replacement: str | None = None,
+        *,
+        owner_confirmed: bool = False,
+    ) -> WriteOutcome:
+        """Take a memory out of recall at once: DELETED, or REDACTED for that mode.
+
+        ``soft_delete`` can be restored for 30 days. ``hard_delete`` does the same and notes that
+        its bytes shall go; only with ``owner_confirmed`` (an admin act) they go now, with every
+        version. ``redact`` replaces the text, keeps id and metadata, and no earlier version stays
+        readable. A second time answers the same; NotFound for an id that never was.
+        """
+        row = queries.get_row(transaction.connection, memory_id, include_deleted=True)
+        if row is None:
+            tombstone = erasure.tombstone(transaction.connection, memory_id)
+            if tombstone is None:
+                raise NotFound
+            return WriteOutcome(WriteStatus.DELETED, tombstone)
+        if mode is ForgetMode.REDACT:
+            return self._redact(transaction, row, writer, reason, replacement)
+        if row.status is not RowStatus.DELETED:
+            prepared = row_writer.prepare_for(transaction, contents_of_stored(row), writer, reason)
+            row = self._advance(
+                transaction, row, prepared, WriteStatus.DELETED, RowStatus.DELETED
+            ).row
+        if mode is ForgetMode.HARD_DELETE and owner_confirmed:
+            erasure.destroy(transaction, row, writer)
+            return WriteOutcome(WriteStatus.DELETED, erasure.emptied(row))
+        if mode is ForgetMode.HARD_DELETE:
+            row_writer.request_destruction(transaction, row.rowid)
+        return WriteOutcome(WriteStatus.DELETED, row)
+
+    def restore(
+        self,
+        transaction: Transaction,
+        memory_id: MemoryId,
+        writer: Attribution,
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> WriteOutcome:
+        """Make an earlier version current again, as a new version: RESTORED or UNCHANGED.
+
+        Without ``version``: a deleted memory comes back as it was, a live one goes back by one
+        change (twice: back and forth). If its semantic key was taken over meanwhile it comes back
+        without; an expiry that has passed is dropped, since it would hide what was asked for.
+        Raises NotFound, and InvalidInput for a version that never was or was erased.
+        """
+        row = queries.get_row(transaction.connection, memory_id, include_deleted=True)
+        if row is None:
+            raise NotFound
+        chosen = _version_to_restore(
+            row, queries.versions_of_rowid(transaction.connection, row.rowid), version
+        )
+        if chosen is None:
+            return WriteOutcome(WriteStatus.UNCHANGED, row)
+        contents = contents_of_stored(chosen)
+        holder = row_matching.row_with_semantic_key(
+            transaction.connection, contents.semantic_key, contents.bucket, contents.scope
+        )
+        if holder is not None and holder.rowid != row.rowid:
+            contents = dataclasses.replace(contents, semantic_key=None)
+        if contents.expires_at_ms is not None and contents.expires_at_ms <= transaction.now_ms:
+            contents = dataclasses.replace(contents, expires_at_ms=None)
+        prepared = row_writer.prepare_for(transaction, contents, writer, reason)
+        if row.status is not RowStatus.DELETED and prepared.contents == contents_of_stored(row):
+            return WriteOutcome(WriteStatus.UNCHANGED, row)
+        status = RowStatus.REDACTED if chosen.status is RowStatus.REDACTED else RowStatus.ACTIVE
+        return self._advance(transaction, row, prepared, WriteStatus.RESTORED, status)
+
+    def mark_used(self, transaction: Transaction, memory_id: MemoryId) -> WriteOutcome:
+        """Count one use of a live memory; no version, no audit entry. NotFound when unknown."""
+        row = queries.get_row(transaction.connection, memory_id)
+        if row is None:
+            raise NotFound
+        transaction.connection.execute(
+            "INSERT INTO record_use(record_rowid, use_count, last_used_at_ms) VALUES(?, 1, ?)"
+            " ON CONFLICT(record_rowid) DO UPDATE SET use_count = use_count + 1,"
+            " last_used_at_ms = excluded.last_used_at_ms",
+            (row.rowid, transaction.now_ms),
+        )
+        return WriteOutcome(WriteStatus.UNCHANGED, row)
+
+    def import_history(
+        self,
+        transaction: Transaction,
+        history: Sequence[ImportedVersion],
+        *,
+        memory_id: MemoryId | None = None,
+        created_at_ms: int | None = None,
+    ) -> WriteOutcome:
+        """Store an archived memory with all its versions, oldest first; the last one is current.
+
+        Every version passes the same limits and sanitizer as a new memory. Raises Conflict, having
+        stored nothing, when the id is known (also as destroyed) or the semantic key is taken.
+        """
+        if not history:
+            raise InvalidInput("An archived memory needs a version.", field="versions")
+        prepared = [
+            row_writer.prepare_for(
+                transaction,
+                contents_of_draft(
+                    dataclasses.replace(entry.draft, content="") if entry.erased else entry.draft,
+                    DEFAULT_MEMORY_TYPE,
+                ),
+                entry.writer,
+                entry.reason,
+            )
+            for entry in history
+        ]
+        last = prepared[-1].contents
+        lives = history[-1].status is not RowStatus.DELETED
+        if lives and row_matching.row_with_semantic_key(
+            transaction.connection, last.semantic_key, last.bucket, last.scope
+        ):
+            raise Conflict("Another memory has this semantic key.", field="semantic_key")
+        first = history[0]
+        rowid = row_writer.insert_row(
+            transaction,
+            self._free_id(transaction, memory_id),
+            # Only the last version may hold the key: an earlier holder of it can be alive here.
+            prepared[0] if len(history) == 1 else _keyless(prepared[0]),
+            action=first.action,
+            status=first.status,
+            created_at_ms=created_at_ms or first.written_at_ms,
+            written_at_ms=first.written_at_ms,
+            erased=first.erased,
+        )
+        for number, (entry, version) in enumerate(zip(history, prepared, strict=True), start=1):
+            if number == 1:
+                continue
+            row_writer.add_version(
+                transaction,
+                rowid,
+                number,
+                version if number == len(history) else _keyless(version),
+                action=entry.action,
+                status=entry.status,
+                written_at_ms=entry.written_at_ms,
+                erased=entry.erased,
+            )
+        row = row_writer.stored_row(transaction, rowid)
+        self._index(transaction, None, row)
+        self._audit(transaction, "memory.imported", row, rules=prepared[-1].rules)
+        return WriteOutcome(WriteStatus.CREATED, row)
+
+    def _insert(
+        self, transaction: Transaction, draft: MemoryDraft, prepared: PreparedVersion
+    ) -> WriteOutcome:
+        written_at_ms = draft.created_at_ms or transaction.now_ms
+        rowid = row_writer.insert_row(
+            transaction,
+            self._free_id(transaction, draft.id),
+            prepared,
+            created_at_ms=written_at_ms,
+            written_at_ms=written_at_ms,
+        )
+        row = row_writer.stored_row(transaction, rowid)
+        self._index(transaction, None, row)
+        self._audit(transaction, "memory.created", row, rules=prepared.rules)
+        return WriteOutcome(WriteStatus.CREATED, row)
+
+    def _advance(
+        self,
+        transaction: Transaction,
+        row: MemoryRow,
+        prepared: PreparedVersion,
+        action: WriteStatus,
+        status: RowStatus = RowStatus.ACTIVE,
+    ) -> WriteOutcome:
+        row_writer.add_version(
+            transaction,
+            row.rowid,
+            row.version + 1,
+            prepared,
+            action=action,
+            status=status,
+            # A clock set back must not make a later version look older.
+            written_at_ms=max(transaction.now_ms, row.updated_at_ms),
+        )
+        after = row_writer.stored_row(transaction, row.rowid)
+        self._index(transaction, row, after)
+        self._audit(transaction, f"memory.{action.value}", after, rules=prepared.rules)
+        return WriteOutcome(action, after)
+
+    def _redact(
+        self,
+        transaction: Transaction,
+        row: MemoryRow,
+        writer: Attribution,
+        reason: str | None,
+        replacement: str | None,
+    ) -> WriteOutcome:
+        text = erasure.DEFAULT_REPLACEMENT if replacement is None else replacement
+        contents = dataclasses.replace(contents_of_stored(row), content=text)
+        prepared = row_writer.prepare_for(transaction, contents, writer, reason)
+        erased = erasure.is_erased(transaction.connection, row)
+        if erased and prepared.contents.content == row.content:
+            return WriteOutcome(WriteStatus.REDACTED, row)
+        requested = erasure.destruction_requested(transaction.connection, row)
+        row_writer.erase_versions(transaction, row)
+        # A deleted memory stays deleted: redacting must not bring it back.
+        deleted = row.status is RowStatus.DELETED
+        status = RowStatus.DELETED if deleted else RowStatus.REDACTED
+        after = self._advance(transaction, row, prepared, WriteStatus.REDACTED, status)
+        if requested:
+            row_writer.request_destruction(transaction, row.rowid)
+        return after
+
+    def _free_id(self, transaction: Transaction, wanted: MemoryId | None) -> MemoryId:
+        if wanted is None:
+            return self._new_id()
+        if row_matching.id_is_taken(transaction.connection, wanted):
+            raise Conflict("A memory with this id exists or was destroyed.", field="id")
+        return wanted
+
+    def _index(self, transaction: Transaction, before: MemoryRow | None, after: MemoryRow) -> None:
+        live_before = before if before and before.status is not RowStatus.DELETED else None
+        live_after = after if after.status is not RowStatus.DELETED else None
+        if live_before is None and live_after is None:
+            return
+        for indexer in self._indexers:
+            indexer.row_changed(transaction, live_before, live_after)
+
+    def _audit(
+        self, transaction: Transaction, action: str, row: MemoryRow, rules: Sequence[str]
+    ) -> None:
+        detail: dict[str, int | list[str]] = {"version": row.version}
+        if rules:
+            detail["redactions"] = list(rules)
+        audit.record(transaction, action, row.id, row.writer, detail)
+
+
+def _changed(row: MemoryRow, change: MemoryChange) -> RowContents:
+    """The whole new version; merging is shallow, a key of the change replaces the row's."""
+    given = {
+        field.name: getattr(change, field.name)
+        for field in dataclasses.fields(RowContents)
+        if getattr(change, field.name) is not UNSET
+    }
+    if change.merge_metadata:
+        given["metadata"] = _merged(row.metadata, change.metadata)
+    if change.merge_provenance:
+        given["provenance"] = _merged(row.provenance, change.provenance)
+    for field in ("scope", "source", "semantic_key"):
+        if given.get(field) == "":
+            given[field] = None
+    return dataclasses.replace(contents_of_stored(row), **given)
+
+
+def _merged(
+    old: Mapping[str, JsonValue], new: Mapping[str, JsonValue] | Unset
+) -> Mapping[str, JsonValue]:
+    return old if isinstance(new, Unset) else {**old, **new}
+
+
+def _keyless(prepared: PreparedVersion) -> PreparedVersion:
+    contents = dataclasses.replace(prepared.contents, semantic_key=None)
+    return dataclasses.replace(prepared, contents=contents)
+
+
+def _version_to_restore(
+    row: MemoryRow, found: Sequence[MemoryVersion], wanted: int | None
+) -> MemoryVersion | None:
+    if wanted is None:
+        earlier = [
+            entry
+            for entry in found
+            if entry.version < row.version and entry.status is not RowStatus.DELETED
+        ]
+        if not earlier:
+            return None
+        chosen = earlier[-1]
+    else:
+        matching = [entry for entry in found if entry.version == wanted]
+        if not matching:
+            raise InvalidInput("The memory has no such version.", field="version")
+        chosen = matching[0]
+    if chosen.content is None:
+        raise InvalidInput("That version was erased by a redaction.", field="version")
+    return chosen

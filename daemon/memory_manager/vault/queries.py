@@ -1,0 +1,173 @@
+"""Reads of memories and their versions. Synchronous; runs on a reader's or the writer's connection.
+
+Nothing here filters by itself except where it says so: recall joins ``RowFilter.condition``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from memory_manager.base.identifiers import MemoryId, memory_id_from_bytes
+from memory_manager.vault.filters import RowFilter
+from memory_manager.vault.row_codec import (
+    ROW_COLUMNS,
+    ROW_TABLES,
+    VERSION_COLUMNS,
+    decode_row,
+    decode_version,
+    parse_memory_id,
+    version_slot,
+)
+from memory_manager.vault.rows import MemoryRow, MemoryVersion
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+_ROWIDS_PER_STATEMENT = 500
+_MAX_VERSION = (1 << 24) - 1
+
+
+def get_row(
+    connection: Connection, memory_id: str, *, include_deleted: bool = False
+) -> MemoryRow | None:
+    """One row by its id, whatever the gate says; None when unknown, destroyed or (unless
+    ``include_deleted``) soft-deleted. Any text is accepted as an id.
+    """
+    raw = parse_memory_id(memory_id)
+    if raw is None:
+        return None
+    live = "" if include_deleted else " AND r.status <> 'deleted'"
+    return _one_row(connection, f"r.id = ?{live}", [raw])
+
+
+def row_by_rowid(connection: Connection, rowid: int) -> MemoryRow | None:
+    """One row by its rowid, deleted ones too."""
+    return _one_row(connection, "r.rowid = ?", [rowid])
+
+
+def rows_by_rowid(connection: Connection, rowids: Iterable[int]) -> dict[int, MemoryRow]:
+    """Rows that are not deleted, keyed by rowid; unknown rowids are left out."""
+    wanted = list(rowids)
+    found: dict[int, MemoryRow] = {}
+    for start in range(0, len(wanted), _ROWIDS_PER_STATEMENT):
+        part = wanted[start : start + _ROWIDS_PER_STATEMENT]
+        marks = ",".join("?" * len(part))
+        for columns in connection.execute(
+            f"SELECT {ROW_COLUMNS} FROM {ROW_TABLES}"
+            f" WHERE r.rowid IN ({marks}) AND r.status <> 'deleted'",
+            part,
+        ):
+            row = decode_row(columns)
+            found[row.rowid] = row
+    return found
+
+
+def list_rows(
+    connection: Connection,
+    row_filter: RowFilter,
+    now_ms: int,
+    *,
+    newest_first: bool = True,
+    by_updated: bool = False,
+    limit: int = 100,
+    offset: int = 0,
+) -> list[MemoryRow]:
+    """Rows that pass the filter, ordered by creation or last update, rowid breaking ties."""
+    condition, parameters = row_filter.condition(now_ms, "c")
+    axis = "updated_at_ms" if by_updated else "created_at_ms"
+    direction = "DESC" if newest_first else "ASC"
+    # The inner select walks the thin table alone; only the rows of this page load their text.
+    page = (
+        f"SELECT c.rowid FROM record c WHERE {condition}"
+        f" ORDER BY c.{axis} {direction}, c.rowid {direction} LIMIT ? OFFSET ?"
+    )
+    rows = connection.execute(
+        f"SELECT {ROW_COLUMNS} FROM {ROW_TABLES} WHERE r.rowid IN ({page})"
+        f" ORDER BY r.{axis} {direction}, r.rowid {direction}",
+        [*parameters, limit, offset],
+    )
+    return [decode_row(columns) for columns in rows]
+
+
+def count_rows(connection: Connection, row_filter: RowFilter, now_ms: int) -> int:
+    """How many rows pass the filter."""
+    condition, parameters = row_filter.condition(now_ms, "r")
+    (number,) = connection.execute(
+        f"SELECT count(*) FROM record r WHERE {condition}", parameters
+    ).fetchone()
+    return int(number)
+
+
+def versions(connection: Connection, memory_id: str) -> list[MemoryVersion]:
+    """All versions of a memory, oldest first; empty when it is unknown or destroyed."""
+    raw = parse_memory_id(memory_id)
+    if raw is None:
+        return []
+    found = connection.execute("SELECT rowid FROM record WHERE id = ?", [raw]).fetchone()
+    return [] if found is None else versions_of_rowid(connection, found[0])
+
+
+def versions_of_rowid(connection: Connection, rowid: int) -> list[MemoryVersion]:
+    """All versions of one row, oldest first."""
+    rows = connection.execute(
+        f"SELECT {VERSION_COLUMNS} FROM record_version v WHERE v.slot BETWEEN ? AND ?"
+        " ORDER BY v.slot",
+        [version_slot(rowid, 0), version_slot(rowid, _MAX_VERSION)],
+    )
+    return [decode_version(columns) for columns in rows]
+
+
+def find_exact(
+    connection: Connection,
+    text: str,
+    row_filter: RowFilter | None = None,
+    now_ms: int = 0,
+    *,
+    limit: int = 20,
+) -> list[int]:
+    """Rowids whose id, semantic key or whole path is ``text``: the id first, then newest first.
+
+    With a filter only rows that pass it at ``now_ms``; without, every row that is not deleted.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    condition, parameters = (
+        ("r.status <> 'deleted'", []) if row_filter is None else row_filter.condition(now_ms, "r")
+    )
+    raw = parse_memory_id(text.lower())
+    # One arm per index; OR over three columns would scan the table.
+    arms = [
+        "SELECT 1 AS rank, rowid FROM record WHERE semantic_key = ?",
+        "SELECT 2 AS rank, rowid FROM record WHERE path = ?",
+    ]
+    values: list[object] = [text, text]
+    if raw is not None:
+        arms.insert(0, "SELECT 0 AS rank, rowid FROM record WHERE id = ?")
+        values.insert(0, raw)
+    rows = connection.execute(
+        f"SELECT r.rowid FROM ({' UNION ALL '.join(arms)}) f JOIN record r ON r.rowid = f.rowid"
+        f" WHERE {condition} GROUP BY r.rowid"
+        " ORDER BY min(f.rank), r.created_at_ms DESC, r.rowid DESC LIMIT ?",
+        [*values, *parameters, limit],
+    )
+    return [rowid for (rowid,) in rows]
+
+
+def awaiting_destruction(connection: Connection, *, limit: int = 1000) -> list[MemoryId]:
+    """Ids of deleted rows whose bytes an agent asked to destroy and the owner has not yet."""
+    rows = connection.execute(
+        "SELECT id FROM record WHERE status = 'deleted'"
+        " AND destruction_requested_at_ms IS NOT NULL"
+        " ORDER BY destruction_requested_at_ms LIMIT ?",
+        [limit],
+    )
+    return [memory_id_from_bytes(raw) for (raw,) in rows]
+
+
+def _one_row(connection: Connection, where: str, parameters: list[Any]) -> MemoryRow | None:
+    columns = connection.execute(
+        f"SELECT {ROW_COLUMNS} FROM {ROW_TABLES} WHERE {where}", parameters
+    ).fetchone()
+    return None if columns is None else decode_row(columns)

@@ -1,0 +1,225 @@
+"""The only SQL that writes memories: every text passes ``prepare`` (the sanitizer) on the way in.
+
+A write is a new immutable version plus the current row that names it. Nothing changes an old
+version except erasing, which the database itself permits only to this module's two functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory_manager.base.identifiers import MemoryId, memory_id_bytes
+from memory_manager.security.envelope import VAULT_DEFAULT
+from memory_manager.vault import queries
+from memory_manager.vault.prepared_version import PreparedVersion, RowContents, prepare
+from memory_manager.vault.row_codec import attribution_columns, encode_json, version_slot
+from memory_manager.vault.rows import Attribution, MemoryRow, RowStatus, WriteStatus
+from memory_manager.vault.settings import AUTO_REDACT_PII, get_flag
+
+if TYPE_CHECKING:
+    from memory_manager.vault.transaction import Transaction
+
+_VERSION_SPAN = (1 << 24) - 1
+
+
+def prepare_for(
+    transaction: Transaction,
+    contents: RowContents,
+    writer: Attribution,
+    reason: str | None = None,
+) -> PreparedVersion:
+    """``prepare`` under the owner's setting for contact data."""
+    redact_contact_pii = get_flag(transaction.connection, AUTO_REDACT_PII)
+    return prepare(contents, writer, reason=reason, redact_contact_pii=redact_contact_pii)
+
+
+def insert_row(
+    transaction: Transaction,
+    memory_id: MemoryId,
+    prepared: PreparedVersion,
+    *,
+    action: WriteStatus = WriteStatus.CREATED,
+    status: RowStatus = RowStatus.ACTIVE,
+    created_at_ms: int,
+    written_at_ms: int,
+    erased: bool = False,
+) -> int:
+    """Store version 1 of a new memory with the vault's default envelope and return its rowid.
+
+    ``erased`` stores an imported version whose text a redaction had removed.
+    """
+    contents = prepared.contents
+    envelope = VAULT_DEFAULT
+    cursor = transaction.connection.execute(
+        "INSERT INTO record(id, version, status, bucket, scope, path, memory_type, semantic_key,"
+        " agent_id, expires_at_ms, created_at_ms, updated_at_ms, deleted_at_ms, dedupe_key,"
+        " security_mode, encryption_state, retrieval_visibility, server_embeddings_enabled,"
+        " server_content_search_enabled)"
+        " VALUES(?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            memory_id_bytes(memory_id),
+            status.value,
+            contents.bucket,
+            contents.scope,
+            contents.path,
+            contents.memory_type.value,
+            contents.semantic_key,
+            prepared.writer.identity.agent_id,
+            contents.expires_at_ms,
+            created_at_ms,
+            written_at_ms,
+            transaction.now_ms if status is RowStatus.DELETED else None,
+            prepared.dedupe_key,
+            envelope.security_mode.value,
+            envelope.encryption_state.value,
+            envelope.retrieval_visibility.value,
+            int(envelope.server_embeddings_enabled),
+            int(envelope.server_content_search_enabled),
+        ),
+    )
+    rowid = int(cursor.lastrowid)
+    _insert_version(transaction, rowid, 1, prepared, action, status, written_at_ms, erased)
+    return rowid
+
+
+def add_version(
+    transaction: Transaction,
+    rowid: int,
+    version: int,
+    prepared: PreparedVersion,
+    *,
+    action: WriteStatus,
+    status: RowStatus,
+    written_at_ms: int,
+    erased: bool = False,
+) -> None:
+    """Store the next version of a memory and make it the current one."""
+    _insert_version(transaction, rowid, version, prepared, action, status, written_at_ms, erased)
+    contents = prepared.contents
+    transaction.connection.execute(
+        "UPDATE record SET version = ?, status = ?, bucket = ?, scope = ?, path = ?,"
+        " memory_type = ?, semantic_key = ?, agent_id = ?, expires_at_ms = ?, updated_at_ms = ?,"
+        " deleted_at_ms = ?, destruction_requested_at_ms = NULL, dedupe_key = ? WHERE rowid = ?",
+        (
+            version,
+            status.value,
+            contents.bucket,
+            contents.scope,
+            contents.path,
+            contents.memory_type.value,
+            contents.semantic_key,
+            prepared.writer.identity.agent_id,
+            contents.expires_at_ms,
+            written_at_ms,
+            transaction.now_ms if status is RowStatus.DELETED else None,
+            prepared.dedupe_key,
+            rowid,
+        ),
+    )
+
+
+def request_destruction(transaction: Transaction, rowid: int) -> None:
+    """Note on a deleted row that an agent wants its bytes destroyed; the owner decides."""
+    transaction.connection.execute(
+        "UPDATE record SET destruction_requested_at_ms = ifnull(destruction_requested_at_ms, ?)"
+        " WHERE rowid = ?",
+        (transaction.now_ms, rowid),
+    )
+
+
+def erase_versions(transaction: Transaction, row: MemoryRow) -> None:
+    """Blank every version of a memory: who wrote when stays, what was written goes.
+
+    The caller adds the version that the memory shows from now on.
+    """
+    _permit_erasure(transaction, row.rowid)
+    transaction.connection.execute(
+        "UPDATE record_version SET content = NULL, path = '', bucket = '', scope = NULL,"
+        " source = NULL, metadata = '{}', provenance = '{}', semantic_key = NULL, reason = NULL,"
+        " redactions = '[]' WHERE slot BETWEEN ? AND ?",
+        _slots(row.rowid),
+    )
+    _end_erasure(transaction, row)
+
+
+def destroy_row(transaction: Transaction, row: MemoryRow) -> None:
+    """Remove a memory with all its versions; a tombstone without content stays."""
+    _permit_erasure(transaction, row.rowid)
+    connection = transaction.connection
+    connection.execute("DELETE FROM record_version WHERE slot BETWEEN ? AND ?", _slots(row.rowid))
+    connection.execute("DELETE FROM record WHERE rowid = ?", (row.rowid,))
+    connection.execute(
+        "INSERT INTO destroyed(id, version, destroyed_at_ms) VALUES(?, ?, ?)",
+        (memory_id_bytes(row.id), row.version, transaction.now_ms),
+    )
+    _end_erasure(transaction, row)
+
+
+def stored_row(transaction: Transaction, rowid: int) -> MemoryRow:
+    """The row as it now stands in the database."""
+    row = queries.row_by_rowid(transaction.connection, rowid)
+    if row is None:
+        raise LookupError("the row of this transaction is not there")
+    return row
+
+
+def _insert_version(
+    transaction: Transaction,
+    rowid: int,
+    version: int,
+    prepared: PreparedVersion,
+    action: WriteStatus,
+    status: RowStatus,
+    written_at_ms: int,
+    erased: bool,
+) -> None:
+    contents = prepared.contents
+    transaction.connection.execute(
+        "INSERT INTO record_version(slot, version, action, status, content, path, bucket, scope,"
+        " memory_type, importance, confidence, source, metadata, provenance, semantic_key,"
+        " expires_at_ms, redactions, ruleset_version, agent_id, instance_hash, credential_id,"
+        " client, reason, written_at_ms)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            version_slot(rowid, version),
+            version,
+            action.value,
+            status.value,
+            None if erased else contents.content,
+            contents.path,
+            contents.bucket,
+            contents.scope,
+            contents.memory_type.value,
+            contents.importance,
+            contents.confidence,
+            contents.source,
+            prepared.metadata_json,
+            prepared.provenance_json,
+            contents.semantic_key,
+            contents.expires_at_ms,
+            encode_json(list(prepared.rules)),
+            prepared.ruleset_version,
+            *attribution_columns(prepared.writer),
+            prepared.reason,
+            written_at_ms,
+        ),
+    )
+
+
+def _permit_erasure(transaction: Transaction, rowid: int) -> None:
+    transaction.connection.execute("INSERT INTO version_erasure(record_rowid) VALUES(?)", (rowid,))
+
+
+def _end_erasure(transaction: Transaction, row: MemoryRow) -> None:
+    connection = transaction.connection
+    connection.execute("DELETE FROM version_erasure WHERE record_rowid = ?", (row.rowid,))
+    # A stored answer of an earlier request may quote the memory; its replay must not.
+    connection.execute(
+        "UPDATE idempotency SET body = ? WHERE instr(body, ?) > 0",
+        (encode_json({"id": row.id, "memory_id": row.id}), row.id),
+    )
+    transaction.request_checkpoint()
+
+
+def _slots(rowid: int) -> tuple[int, int]:
+    return version_slot(rowid, 0), version_slot(rowid, _VERSION_SPAN)
