@@ -102,9 +102,9 @@ class ReaderPool:
     def _release(self, connection: Connection) -> None:
         with self._condition:
             self._lent.discard(connection)
-            if not self._closed:
+            keep = not self._closed
+            if keep:
                 self._idle.append(connection)
-                connection = None
             self._condition.notify_all()
-        if connection is not None:
+        if not keep:
             connection.close()

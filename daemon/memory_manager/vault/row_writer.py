@@ -77,7 +77,7 @@ def insert_row(
             int(envelope.server_content_search_enabled),
         ),
     )
-    rowid = int(cursor.lastrowid)
+    rowid = cursor.lastrowid or 0
     _insert_version(transaction, rowid, 1, prepared, action, status, written_at_ms, erased)
     return rowid
 

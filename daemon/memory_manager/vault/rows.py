@@ -130,17 +130,17 @@ class MemoryChange:
     content: str | Unset = dataclasses.field(default=UNSET, repr=False)
     path: str | Unset = dataclasses.field(default=UNSET, repr=False)
     bucket: str | Unset = UNSET
-    scope: str | None | Unset = UNSET
+    scope: str | Unset | None = UNSET
     memory_type: MemoryType | Unset = UNSET
-    importance: float | None | Unset = UNSET
-    confidence: float | None | Unset = UNSET
-    source: str | None | Unset = UNSET
+    importance: float | Unset | None = UNSET
+    confidence: float | Unset | None = UNSET
+    source: str | Unset | None = UNSET
     metadata: Mapping[str, JsonValue] | Unset = dataclasses.field(default=UNSET, repr=False)
     provenance: Mapping[str, JsonValue] | Unset = dataclasses.field(default=UNSET, repr=False)
     merge_metadata: bool = False
     merge_provenance: bool = False
-    semantic_key: str | None | Unset = UNSET
-    expires_at_ms: int | None | Unset = UNSET
+    semantic_key: str | Unset | None = UNSET
+    expires_at_ms: int | Unset | None = UNSET
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

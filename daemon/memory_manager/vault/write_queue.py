@@ -1,8 +1,8 @@
 """The single writer: one thread, one connection, many units of work per commit.
 
 While one commit waits for the disk, the next units queue up and share the following one (group
-commit). Each unit has a savepoint of its own, so one that fails takes nothing with it; a commit that
-fails takes all of them, and nothing of it is stored. Contract: vault.md 4.3 and 9.1.
+commit). Each unit has a savepoint of its own, so one that fails takes nothing with it; a commit
+that fails takes all of them, and nothing of it is stored. Contract: vault.md 4.3 and 9.1.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class WriteQueue:
                 connection.execute("COMMIT")
             else:
                 connection.execute("ROLLBACK")
-        except BaseException as error:  # noqa: BLE001 - goes to every caller of the batch
+        except BaseException as error:
             self._roll_back()
             if is_write_failure(error):
                 taken = len(units)
@@ -245,7 +245,7 @@ class WriteQueue:
             self._connection.execute("BEGIN IMMEDIATE")
             generation = bump_generation(self._connection)
             self._connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whatever it is, writing does not work
+        except Exception as error:
             self._roll_back()
             self._enter_read_only(error)
             return False
@@ -258,7 +258,7 @@ class WriteQueue:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-        except Exception as error:  # noqa: BLE001 - the disk is failing already
+        except Exception as error:
             _log.error("vault_rollback_failed", extra={"error_type": type(error).__name__})
 
     def _checkpoint(self) -> None:
@@ -271,7 +271,7 @@ class WriteQueue:
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._checkpoint_due = bool(busy)
             connection.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
-        except Exception as error:  # noqa: BLE001 - the data is safe in the log either way
+        except Exception as error:
             self._checkpoint_due = True
             _log.warning("vault_checkpoint_failed", extra={"error_type": type(error).__name__})
 
@@ -279,5 +279,5 @@ class WriteQueue:
         """A listener's mistake must not turn a durable write into a reported failure."""
         try:
             callback()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             _log.error("vault_listener_failed", extra={"error_type": type(error).__name__})
