@@ -7,32 +7,28 @@ together or not at all. Contract: xmemo.md 4.12, 6.2, 6.5; redaction.md 10; reca
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from memory_manager.base.errors import InvalidInput, NotFound
+from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, new_memory_id
-from memory_manager.vault import audit, erasure, queries, row_matching, row_writer
+from memory_manager.vault import audit, erasure, history_import, queries, row_matching, row_writer
 from memory_manager.vault.errors import Conflict
 from memory_manager.vault.prepared_version import (
     DEFAULT_MEMORY_TYPE,
     PreparedVersion,
-    RowContents,
     contents_of_draft,
     contents_of_stored,
 )
+from memory_manager.vault.row_changes import changed_contents, version_to_restore
 from memory_manager.vault.rows import (
-    UNSET,
     Attribution,
     ForgetMode,
     ImportedVersion,
-    JsonValue,
     MemoryChange,
     MemoryDraft,
     MemoryRow,
-    MemoryVersion,
     RowStatus,
-    Unset,
     WriteOutcome,
     WriteStatus,
 )
@@ -93,7 +89,7 @@ class Memories:
         row = queries.get_row(transaction.connection, memory_id)
         if row is None:
             raise NotFound
-        prepared = row_writer.prepare_for(transaction, _changed(row, change), writer)
+        prepared = row_writer.prepare_for(transaction, changed_contents(row, change), writer)
         if prepared.contents == contents_of_stored(row):
             return WriteOutcome(WriteStatus.UNCHANGED, row)
         wanted = prepared.contents
@@ -162,7 +158,7 @@ class Memories:
         row = queries.get_row(transaction.connection, memory_id, include_deleted=True)
         if row is None:
             raise NotFound
-        chosen = _version_to_restore(
+        chosen = version_to_restore(
             row, queries.versions_of_rowid(transaction.connection, row.rowid), version
         )
         if chosen is None:
@@ -207,51 +203,14 @@ class Memories:
         Every version passes the same limits and sanitizer as a new memory. Raises Conflict, having
         stored nothing, when the id is known (also as destroyed) or the semantic key is taken.
         """
-        if not history:
-            raise InvalidInput("An archived memory needs a version.", field="versions")
-        prepared = [
-            row_writer.prepare_for(
-                transaction,
-                contents_of_draft(
-                    dataclasses.replace(entry.draft, content="") if entry.erased else entry.draft,
-                    DEFAULT_MEMORY_TYPE,
-                ),
-                entry.writer,
-                entry.reason,
-            )
-            for entry in history
-        ]
-        last = prepared[-1].contents
-        lives = history[-1].status is not RowStatus.DELETED
-        if lives and row_matching.row_with_semantic_key(
-            transaction.connection, last.semantic_key, last.bucket, last.scope
-        ):
-            raise Conflict("Another memory has this semantic key.", field="semantic_key")
-        first = history[0]
-        rowid = row_writer.insert_row(
+        prepared = history_import.prepare_history(transaction, history)
+        rowid = history_import.store_history(
             transaction,
             self._free_id(transaction, memory_id),
-            # Only the last version may hold the key: an earlier holder of it can be alive here.
-            prepared[0] if len(history) == 1 else _keyless(prepared[0]),
-            action=first.action,
-            status=first.status,
-            created_at_ms=created_at_ms or first.written_at_ms,
-            written_at_ms=first.written_at_ms,
-            erased=first.erased,
+            history,
+            prepared,
+            created_at_ms or history[0].written_at_ms,
         )
-        for number, (entry, version) in enumerate(zip(history, prepared, strict=True), start=1):
-            if number == 1:
-                continue
-            row_writer.add_version(
-                transaction,
-                rowid,
-                number,
-                version if number == len(history) else _keyless(version),
-                action=entry.action,
-                status=entry.status,
-                written_at_ms=entry.written_at_ms,
-                erased=entry.erased,
-            )
         row = row_writer.stored_row(transaction, rowid)
         self._index(transaction, None, row)
         self._audit(transaction, "memory.imported", row, rules=prepared[-1].rules)
@@ -342,53 +301,3 @@ class Memories:
         if rules:
             detail["redactions"] = list(rules)
         audit.record(transaction, action, row.id, row.writer, detail)
-
-
-def _changed(row: MemoryRow, change: MemoryChange) -> RowContents:
-    """The whole new version; merging is shallow, a key of the change replaces the row's."""
-    given = {
-        field.name: getattr(change, field.name)
-        for field in dataclasses.fields(RowContents)
-        if getattr(change, field.name) is not UNSET
-    }
-    if change.merge_metadata:
-        given["metadata"] = _merged(row.metadata, change.metadata)
-    if change.merge_provenance:
-        given["provenance"] = _merged(row.provenance, change.provenance)
-    for field in ("scope", "source", "semantic_key"):
-        if given.get(field) == "":
-            given[field] = None
-    return dataclasses.replace(contents_of_stored(row), **given)
-
-
-def _merged(
-    old: Mapping[str, JsonValue], new: Mapping[str, JsonValue] | Unset
-) -> Mapping[str, JsonValue]:
-    return old if isinstance(new, Unset) else {**old, **new}
-
-
-def _keyless(prepared: PreparedVersion) -> PreparedVersion:
-    contents = dataclasses.replace(prepared.contents, semantic_key=None)
-    return dataclasses.replace(prepared, contents=contents)
-
-
-def _version_to_restore(
-    row: MemoryRow, found: Sequence[MemoryVersion], wanted: int | None
-) -> MemoryVersion | None:
-    if wanted is None:
-        earlier = [
-            entry
-            for entry in found
-            if entry.version < row.version and entry.status is not RowStatus.DELETED
-        ]
-        if not earlier:
-            return None
-        chosen = earlier[-1]
-    else:
-        matching = [entry for entry in found if entry.version == wanted]
-        if not matching:
-            raise InvalidInput("The memory has no such version.", field="version")
-        chosen = matching[0]
-    if chosen.content is None:
-        raise InvalidInput("That version was erased by a redaction.", field="version")
-    return chosen

@@ -31,6 +31,7 @@ from memory_manager.vault.rows import (
 
 _HASH_PREFIX = "sha256:"
 VERSION_BITS = 24
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 ROW_COLUMNS = (
     "r.rowid, r.id, r.version, v.content, r.path, r.bucket, r.scope, r.memory_type, r.status,"
@@ -199,7 +200,7 @@ def attribution_columns(
 
 def encode_json(value: object) -> str:
     """Compact JSON text in the order given; ValueError for NaN and infinities."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def _json_object(text: str) -> Mapping[str, JsonValue]:

@@ -43,10 +43,12 @@ def insert_row(
     created_at_ms: int,
     written_at_ms: int,
     erased: bool = False,
+    holds_key: bool = True,
 ) -> int:
     """Store version 1 of a new memory with the vault's default envelope and return its rowid.
 
-    ``erased`` stores an imported version whose text a redaction had removed.
+    ``erased`` stores an imported version whose text a redaction had removed; ``holds_key`` is
+    False for an imported version that is not the last, whose semantic key may be another row's.
     """
     contents = prepared.contents
     envelope = VAULT_DEFAULT
@@ -63,7 +65,7 @@ def insert_row(
             contents.scope,
             contents.path,
             contents.memory_type.value,
-            contents.semantic_key,
+            contents.semantic_key if holds_key else None,
             prepared.writer.identity.agent_id,
             contents.expires_at_ms,
             created_at_ms,
@@ -92,6 +94,7 @@ def add_version(
     status: RowStatus,
     written_at_ms: int,
     erased: bool = False,
+    holds_key: bool = True,
 ) -> None:
     """Store the next version of a memory and make it the current one."""
     _insert_version(transaction, rowid, version, prepared, action, status, written_at_ms, erased)
@@ -107,7 +110,7 @@ def add_version(
             contents.scope,
             contents.path,
             contents.memory_type.value,
-            contents.semantic_key,
+            contents.semantic_key if holds_key else None,
             prepared.writer.identity.agent_id,
             contents.expires_at_ms,
             written_at_ms,
