@@ -1,9 +1,9 @@
-"""How every answer leaves: compact UTF-8 JSON with fixed headers (xmemo.md 4.5, desktop.md 11.7)."""
+"""How every answer leaves: compact UTF-8 JSON with fixed headers (xmemo.md 4.5)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -34,6 +34,11 @@ def raw_json_response(text: str, *, status: int = 200) -> web.Response:
     # a lone surrogate can only come from a damaged row; it must not break the whole answer
     body = text.encode("utf-8", "replace")
     return web.Response(body=body, status=status, content_type=JSON_TYPE)
+
+
+def list_response(name: str, texts: Sequence[str], rest: Mapping[str, object]) -> web.Response:
+    """An object whose first member is a list of items that are JSON texts already."""
+    return raw_json_response(f'{{"{name}":[{",".join(texts)}],{json_text(rest)[1:]}')
 
 
 def add_fixed_headers(response: web.StreamResponse) -> None:

@@ -6,6 +6,7 @@ a small cache keeps what it said and forgets everything at each revocation and e
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
@@ -15,8 +16,10 @@ from sqlcipher3.dbapi2 import Connection
 from memory_manager.api.calls import OWNER, Caller
 from memory_manager.api.errors import MissingCredential, WrongCredential
 from memory_manager.auth.tokens import is_token, same_digest, token_digest
+from memory_manager.base.identifiers import CredentialId
 from memory_manager.vault import credentials
 from memory_manager.vault.store import Store
+from memory_manager.vault.transaction import Transaction
 
 _CACHE_ENTRIES: Final = 64
 _BEARER: Final = "bearer"
@@ -47,21 +50,23 @@ def presented_token(keys: list[str], authorizations: list[str]) -> str | None:
 class CallerDirectory:
     """Turns tokens into callers. Used on the event loop only."""
 
-    def __init__(self, owner_digest: Callable[[], bytes], store: Callable[[], Store]) -> None:
+    def __init__(self, owner_digest: bytes, store: Callable[[], Store]) -> None:
         self._owner_digest = owner_digest
         self._store = store
         self._known: OrderedDict[bytes, Caller] = OrderedDict()
+        self._touched: dict[CredentialId, float] = {}
         self._epoch = 0
 
     def forget_all(self) -> None:
         """After a revocation, a new credential or a lock: the database is asked again."""
         self._known.clear()
+        self._touched.clear()
         self._epoch += 1
 
     async def caller_of(self, token: str) -> Caller:
         """The caller of a token; WrongCredential, or VaultLocked when it cannot be checked."""
         digest = token_digest(token)
-        if same_digest(digest, self._owner_digest()):
+        if same_digest(digest, self._owner_digest):
             return OWNER
         if not is_token(token):
             raise WrongCredential
@@ -69,6 +74,7 @@ class CallerDirectory:
         known = self._known.get(digest)
         if known is not None:
             self._known.move_to_end(digest)
+            self._note_use(store, known)
             return known
         epoch = self._epoch
 
@@ -76,19 +82,34 @@ class CallerDirectory:
             return credentials.find_by_token(connection, token)
 
         found = await store.read(find)
-        if found is None or found.revoked_at_ms is not None:
+        if found is None:
             raise WrongCredential
-        caller = Caller(found.id, found.name, frozenset(found.scopes))
+        caller = Caller(found.id, found.name, found.scopes)
         if epoch == self._epoch:  # a revocation may have come while the database was asked
             self._known[digest] = caller
             if len(self._known) > _CACHE_ENTRIES:
                 self._known.popitem(last=False)
+        self._note_use(store, caller)
         return caller
+
+    def _note_use(self, store: Store, caller: Caller) -> None:
+        """Write ``last_used_at`` once a minute; nobody waits for it and a failure harms nothing."""
+        credential_id, now = caller.credential_id, time.monotonic()
+        if credential_id is None or store.read_only:
+            return
+        if now - self._touched.get(credential_id, float("-inf")) >= credentials.TOUCH_SECONDS:
+            self._touched[credential_id] = now
+
+            def touch(transaction: Transaction) -> None:
+                credentials.touch(transaction, credential_id)
+
+            store.submit(touch)
 
 
 def still_valid(connection: Connection, caller: Caller) -> None:
     """Inside a write transaction: WrongCredential if the credential was revoked meanwhile."""
     if caller.is_owner or caller.credential_id is None:
         return
-    if not credentials.is_active(connection, caller.credential_id):
+    found = credentials.find(connection, caller.credential_id)
+    if found is None or found.revoked_at_ms is not None:
         raise WrongCredential

@@ -15,6 +15,7 @@ from memory_manager.base.identifiers import CredentialId
 from memory_manager.vault.rows import Attribution
 
 _CALL: Final = web.RequestKey("call", object)
+_NOBODY: Final = AgentIdentity()
 OWNER_CREDENTIAL: Final = CredentialId("owner")
 
 
@@ -56,9 +57,8 @@ class Call:
     door: Door
     base_url: str
     caller: Caller = ANONYMOUS
-    identity: AgentIdentity = AgentIdentity()
+    identity: AgentIdentity = _NOBODY
     body: bytes = dataclasses.field(default=b"", repr=False)
-    outcome: str | None = None  # an event name for the log
 
     def json_object(self) -> dict[str, object]:
         """The body as an object; InvalidJson if it is none."""

@@ -10,10 +10,11 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from memory_manager.api.answers import JSON_TYPE, add_fixed_headers
 from memory_manager.api.callers import CallerDirectory, presented_token
@@ -48,7 +49,6 @@ _SAME_SITE: Final = frozenset({"none", "same-origin"})
 _GUARDED_PREFIXES: Final = ("/v1/", "/api/v1/", "/mcp")
 _MCP: Final = "/mcp"
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
 
 
@@ -66,7 +66,7 @@ class Checks:
         self._callers = callers
         self._rule_of = rule_of
 
-    def middleware(self) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+    def middleware(self) -> Middleware:
         """The middleware for aiohttp, which insists on the parameter name ``handler``."""
 
         @web.middleware

@@ -50,7 +50,7 @@ def bind_unix(path: Path) -> socket.socket:
     try:
         door.setblocking(False)
         door.bind(os.fspath(path))
-        path.chmod(0o600)  # noqa: S103 - umask 077 alone leaves 0700
+        path.chmod(0o600)  # umask 077 alone leaves 0700
     except BaseException:
         door.close()
         raise
@@ -58,7 +58,7 @@ def bind_unix(path: Path) -> socket.socket:
 
 
 def bind_tcp(pinned_port: int | None) -> socket.socket:
-    """A bound socket on 127.0.0.1, never on the reserved port; PortUnavailable if pinned and taken."""
+    """A bound socket on 127.0.0.1, never on the reserved port; or PortUnavailable."""
     if pinned_port is not None:
         if pinned_port == RESERVED_PORT or not 0 < pinned_port < 1 << 16:
             raise PortUnavailable(f"Port {pinned_port} cannot be used.")

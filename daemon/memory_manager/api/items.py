@@ -61,7 +61,7 @@ def hit_item(hit: Hit, caller: AgentIdentity) -> dict[str, object]:
 
 
 def fitting_items(items: Iterable[Mapping[str, object]]) -> tuple[list[str], bool]:
-    """JSON texts of as many leading items as stay below MAX_ANSWER_BYTES, and whether some did not."""
+    """JSON texts of the leading items below MAX_ANSWER_BYTES, and whether some did not fit."""
     texts: list[str] = []
     used = 0
     for item in items:
@@ -74,7 +74,7 @@ def fitting_items(items: Iterable[Mapping[str, object]]) -> tuple[list[str], boo
 
 
 def overall_boundary(caller: AgentIdentity, rows: Sequence[MemoryRow]) -> dict[str, str]:
-    """The top-level label of a recall: what holds for every row; of no row: the caller for itself."""
+    """The top-level label of a recall: what holds for all rows; without rows, for the caller."""
     identities = [row.writer.identity for row in rows] or [caller]
     boundaries = [memory_agent_boundary(caller, identity) for identity in identities]
     return min(boundaries, key=_caution).agent_boundary_json()
@@ -101,18 +101,18 @@ def write_answer(outcome: WriteOutcome) -> dict[str, object]:
 
 
 def version_item(version: MemoryVersion, caller: AgentIdentity) -> dict[str, object]:
-    """One immutable version; ``content`` is ``""`` and ``readable`` false after a redaction."""
+    """One immutable version; ``content`` is null when a redaction removed it."""
     return {
         "version": version.version,
         "status": version.status.value,
         "action": version.action.value,
-        "content": version.content or "",
-        "readable": version.content is not None,
+        "content": version.content,
         "path": version.path,
         "memory_type": version.memory_type.value,
         "metadata": dict(version.metadata),
         "written_at": rfc3339(version.written_at_ms),
         "reason": version.reason,
         "agent_id": version.writer.identity.agent_id,
+        "client": version.writer.client,
         **memory_agent_boundary(caller, version.writer.identity).item_fields(),
     }

@@ -1,4 +1,4 @@
-"""The HTTP connection of both doors: aiohttp's handler without its leaks and without waiting for ever.
+"""The HTTP connection of both doors: aiohttp's, without its leaks and without endless waits.
 
 Contract: desktop.md 9 (the parser answers 400 and logs with the offending bytes), xmemo.md A19.
 """
@@ -47,7 +47,7 @@ def http_logger() -> logging.Logger:
 
 
 class DoorProtocol(web.RequestHandler):
-    """One connection. Parser errors become our JSON error; a client that sends no request is cut."""
+    """One connection: parser errors become our JSON error, a silent client is cut."""
 
     __slots__ = ("_header_timer",)
 
@@ -55,7 +55,7 @@ class DoorProtocol(web.RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            logger=http_logger(),  # type: ignore[arg-type]  # it uses the standard methods only
+            logger=http_logger(),
             access_log=None,  # type: ignore[arg-type]  # documented as "off"
             keepalive_timeout=KEEP_ALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,

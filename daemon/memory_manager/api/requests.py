@@ -80,7 +80,7 @@ def parse_draft(values: Mapping[str, object]) -> MemoryDraft:
 
 
 def parse_change(values: Mapping[str, object]) -> MemoryChange:
-    """The partial update of PATCH; members that were not sent, and null content, stay as they are."""
+    """The partial update of PATCH; what was not sent, and null content, stays as it is."""
     fields = Fields.of_body(values)
     content = fields.text("content", limit=MAX_CONTENT_CHARACTERS)
     path = fields.text("path", limit=MAX_PATH_CHARACTERS)

@@ -16,10 +16,10 @@ from aiohttp import web
 from memory_manager.api.answers import json_text, raw_json_response
 from memory_manager.api.callers import still_valid
 from memory_manager.api.calls import Call, call_of
+from memory_manager.api.routing import daemon_of
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.vault import idempotency
-from memory_manager.vault.store import Store
 from memory_manager.vault.transaction import Transaction
 
 MAX_KEY_CHARACTERS: Final = 256
@@ -53,7 +53,7 @@ def route_of(request: web.Request) -> str:
 
 
 def request_key(request: web.Request, body: Mapping[str, object]) -> str | None:
-    """Digest of the first key among two headers and a body member; InvalidInput if it is too long."""
+    """Digest of the first key among two headers and a body member; InvalidInput if too long."""
     candidates = [request.headers.get(name) for name in _KEY_HEADERS]
     member = body.get(_KEY_MEMBER)
     candidates.append(member if isinstance(member, str) else None)
@@ -63,13 +63,12 @@ def request_key(request: web.Request, body: Mapping[str, object]) -> str | None:
             if len(key) > MAX_KEY_CHARACTERS:
                 raise InvalidInput("The idempotency key is too long.", field=_KEY_MEMBER)
             # a digest, because a key is whatever the client thought of, even a secret
-            return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+            return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     return None
 
 
 async def write_once(
     request: web.Request,
-    store: Store,
     body: Mapping[str, object],
     work: Callable[[Transaction, Call], Written],
 ) -> web.Response:
@@ -92,7 +91,7 @@ async def write_once(
             idempotency.save(transaction, known_as, written.status, text)
         return _Answer(written.status, text, replayed=False)
 
-    answer = await store.write(unit)
+    answer = await daemon_of(request).writable_store().write(unit)
     response = raw_json_response(answer.text, status=answer.status)
     if answer.replayed:
         response.headers[REPLAY_HEADER] = "true"

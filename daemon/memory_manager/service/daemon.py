@@ -21,6 +21,7 @@ from memory_manager.base.identifiers import new_uuid7
 from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.base.times import now_ms
 from memory_manager.recall.service import RecallService
+from memory_manager.service.discovery import Discovery
 from memory_manager.service.embedders import EmbeddingsMode, choose_embedder
 from memory_manager.service.events import (
     CredentialsChanged,
@@ -31,9 +32,10 @@ from memory_manager.service.events import (
     VaultUnlocked,
 )
 from memory_manager.service.logs import level_of, log_event
-from memory_manager.vault.lifecycle import ConnectionFactory, OpenContext, VaultLifecycle
+from memory_manager.vault.lifecycle import VaultLifecycle
 from memory_manager.vault.memories import Memories
-from memory_manager.vault.os_keyring import OsKeyring
+from memory_manager.vault.os_keyring import find_keyring
+from memory_manager.vault.session import ConnectionFactory, OpenContext
 from memory_manager.vault.store import Store
 
 DISTRIBUTION: Final = "memlocket"
@@ -54,7 +56,7 @@ class DaemonSettings:
 
 
 class Daemon:
-    """Composition and life of the parts below the doors. Coroutines run on the daemon's one loop."""
+    """Composition and life of the parts below the doors. Coroutines run on the one loop."""
 
     def __init__(self, directories: Directories, settings: DaemonSettings) -> None:
         self.directories = directories
@@ -70,9 +72,9 @@ class Daemon:
         self.lifecycle = VaultLifecycle(
             directories.vault,
             open_store=_open_store,
-            keyring=None if settings.insecure_key_file else OsKeyring.find(),
             listeners=[_RecallFollowsVault(self)],
         )
+        self.addresses: Discovery | None = None  # once the doors are open
         self._loop: asyncio.AbstractEventLoop | None = None
         self.events.subscribe(_log_listener)
 
@@ -81,20 +83,48 @@ class Daemon:
         self._loop = asyncio.get_running_loop()
         ensure_private_directory(self.directories.data)
         try:
-            await asyncio.to_thread(
-                self.lifecycle.start, self.settings.insecure_key_file, self.settings.has_terminal
-            )
+            await asyncio.to_thread(self._open_vault)
         except MemlocketError as error:
             # the reason stands in status; the daemon stays up to say so
             log_event(_log, "vault_not_open", level=level_of(error), error=error)
+
+    def _open_vault(self) -> None:
+        key_file = self.settings.insecure_key_file
+        if key_file is None:
+            self.lifecycle.keyring = find_keyring()  # may take seconds where a keyring hangs
+        self.lifecycle.start(key_file, self.settings.has_terminal)
 
     async def stop(self) -> None:
         """Close the vault: drain writes, checkpoint, wipe keys and vectors."""
         await asyncio.to_thread(self.lifecycle.close)
 
+    def vault_json(self) -> dict[str, object]:
+        """The vault's part of a status answer."""
+        return self.lifecycle.status().as_json()
+
+    def vault_state(self) -> str:
+        return self.lifecycle.state.value
+
     def store(self) -> Store:
         """The open store; VaultLocked, NoVault or another typed refusal otherwise."""
         return self.lifecycle.store
+
+    def writable_store(self) -> Store:
+        """The open store; also refuses, before any work, a vault that must not be written."""
+        self.lifecycle.require_writable()
+        return self.lifecycle.store
+
+    def owner_is_present(self) -> bool:
+        """Whether a passphrase was entered within the last five minutes."""
+        try:
+            self.lifecycle.require_admin()
+        except MemlocketError:
+            return False
+        return True
+
+    def embeddings_summary(self) -> object:
+        """The embeddings block of recall.md 11, for ``/health``."""
+        return self.recall.status().get("embeddings")
 
     def credentials_changed(self) -> None:
         self.events.publish(CredentialsChanged())
@@ -131,9 +161,7 @@ class _RecallFollowsVault:
 
 
 def _open_store(connect: ConnectionFactory, context: OpenContext) -> Store:
-    return Store(
-        connect, on_commit=context.on_commit, on_write_failure=context.on_write_failure
-    )
+    return Store(connect, on_commit=context.on_commit, on_write_failure=context.on_write_failure)
 
 
 def _log_listener(event: Event) -> None:

@@ -19,7 +19,7 @@ _MAX_BYTES = 16_384
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Discovery:
-    """One running daemon. ``url`` is None while door 2 is off; ``home`` is MEMLOCKET_HOME or None."""
+    """One running daemon. ``url``: None while door 2 is off; ``home``: MEMLOCKET_HOME or None."""
 
     daemon_id: str
     pid: int
@@ -61,7 +61,7 @@ def withdraw(daemon_id: str, directories: tuple[Path, ...]) -> None:
 
 
 def describe_running(directory: Path) -> str | None:
-    """Where the file says the daemon is, for the "already running" message; None if it says nothing."""
+    """Where the file says the daemon is, for a person to read; None if it says nothing."""
     found = _read(directory)
     socket, url = found.get("socket"), found.get("url")
     if not isinstance(socket, str):

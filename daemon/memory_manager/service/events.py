@@ -35,7 +35,7 @@ Listener = Callable[[Event], None]
 
 
 class EventBus:
-    """Calls every listener in the order of subscription, on the event loop. Listeners return fast."""
+    """Calls every listener in order of subscription, on the event loop. Listeners return fast."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []

@@ -1,4 +1,4 @@
-"""First acts of the daemon process: private files by default, no core dump, no peeking by the same user.
+"""First acts of the daemon process: private files, no core dump, no peeking by the same user.
 
 Contract: vault.md 12, desktop.md 8. Must run before any file is opened or any key is read.
 """
@@ -35,7 +35,7 @@ def _forbid_inspection() -> bool:
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
-    return libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+    return bool(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
 
 
 def harden_process() -> Hardening:

@@ -19,7 +19,7 @@ _FILE_MODE = 0o600
 
 
 class InstanceLock:
-    """Held from ``acquire`` to ``release``; the kernel drops it when the process ends in any way."""
+    """Held from ``acquire`` to ``release``; the kernel drops it when the process ends."""
 
     def __init__(self, data_directory: Path) -> None:
         self._path = data_directory / LOCK_NAME

@@ -27,13 +27,13 @@ KEPT_FILES = 3
 OWN_LOGGER = "memory_manager"
 
 ALLOWED_FIELDS = frozenset(
-    {
-        "action", "agents", "backend", "code", "count", "credential_id", "daemon_id", "door",
-        "duration_ms", "exit_code", "generation", "insecure", "memory_id", "method", "model_key",
-        "pid", "port", "query_length", "reason", "request_id", "route", "signal", "size_bytes",
-        "state", "status", "unlock_source", "version", "what",
-    }
-)  # fmt: skip
+    """
+    action agents backend code count credential_id daemon_id door
+    duration_ms error_type exit_code generation insecure memory_id method model_key
+    pages pid port query_length reason request_id route signal
+    size_bytes state status unlock_source version what
+    """.split()
+)
 
 _EVENT = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 _MAX_TEXT = 200
@@ -81,7 +81,7 @@ def _inside_package(filename: str) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per record; a record that is not an event of ours keeps only type and level."""
+    """One JSON object per record; one that is no event of ours keeps only level and logger."""
 
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps(self.fields_of(record), ensure_ascii=False)
@@ -96,7 +96,7 @@ class JsonLines(logging.Formatter):
             "event": event if own and _EVENT.fullmatch(event) else "library_message",
         }
         if own:
-            fields: Mapping[str, object] = getattr(record, "fields", None) or {}
+            fields: Mapping[str, object] = getattr(record, "fields", None) or record.__dict__
             line.update(
                 (name, _plain(value)) for name, value in fields.items() if name in ALLOWED_FIELDS
             )

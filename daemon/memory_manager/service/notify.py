@@ -1,4 +1,4 @@
-"""Messages to a service manager over ``NOTIFY_SOCKET``: READY, WATCHDOG, STOPPING (desktop.md 7)."""
+"""Messages to a service manager over ``NOTIFY_SOCKET`` (desktop.md 7)."""
 
 from __future__ import annotations
 
@@ -39,11 +39,14 @@ class ServiceNotifier:
         if not self._address:
             return
         # a manager that went away must not take the daemon down
-        with contextlib.suppress(OSError), socket.socket(
-            socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
-        ) as channel:
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel,
+        ):
             channel.sendto(message, self._address)
 
 
 def _positive(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and text != "0" else None
+    if text is None or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text) or None

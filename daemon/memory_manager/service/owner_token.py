@@ -1,4 +1,4 @@
-"""The owner's token: new at each start, readable by the owner's own programs only (desktop.md 11.2)."""
+"""The owner's token: new at each start, readable by the owner alone (desktop.md 11.2)."""
 
 from __future__ import annotations
 

@@ -90,6 +90,16 @@ def list_rows(
     return [decode_row(columns) for columns in rows]
 
 
+def list_rowids(connection: Connection, row_filter: RowFilter, now_ms: int) -> list[int]:
+    """Rowids of all rows that pass the filter, oldest first: a fixed list for a long walk."""
+    condition, parameters = row_filter.condition(now_ms, "r")
+    rows = connection.execute(
+        f"SELECT r.rowid FROM record r WHERE {condition} ORDER BY r.created_at_ms, r.rowid",
+        parameters,
+    )
+    return [rowid for (rowid,) in rows]
+
+
 def count_rows(connection: Connection, row_filter: RowFilter, now_ms: int) -> int:
     """How many rows pass the filter."""
     condition, parameters = row_filter.condition(now_ms, "r")

@@ -9,8 +9,12 @@ from typing import Final, cast
 from aiohttp import web
 from sqlcipher3.dbapi2 import Connection
 
-from memory_manager.api.answers import add_fixed_headers, json_response, json_text
-from memory_manager.api.answers import raw_json_response
+from memory_manager.api.answers import (
+    add_fixed_headers,
+    json_response,
+    json_text,
+    list_response,
+)
 from memory_manager.api.callers import still_valid
 from memory_manager.api.calls import Access, Call, call_of
 from memory_manager.api.items import fitting_items, row_item
@@ -20,10 +24,11 @@ from memory_manager.api.routing import Route, daemon_of
 from memory_manager.base.errors import InvalidInput, MemlocketError, NotFound, TooLarge
 from memory_manager.base.times import now_ms
 from memory_manager.capture.errors import InvalidRecord
-from memory_manager.capture.records import Document, parse_record, record_as_json, record_from_row
+from memory_manager.capture.records import parse_record, record_as_json, record_from_row
 from memory_manager.capture.replay import ReplayOutcome, replay_record
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import queries
+from memory_manager.vault.errors import Conflict
 from memory_manager.vault.filters import RowFilter, TimeAxis
 from memory_manager.vault.rows import MemoryRow
 from memory_manager.vault.store import Store
@@ -38,7 +43,7 @@ EXPORT_TYPE: Final = "application/x-ndjson"
 _EXPORT_ROWS_AT_ONCE: Final = 100
 _MAX_OFFSET: Final = 1 << 40
 _AXES: Final = {"created_at": False, "updated_at": True}
-_REFUSALS: Final = (InvalidInput, InvalidRecord, NotFound, TooLarge)
+_REFUSALS: Final = (Conflict, InvalidInput, InvalidRecord, NotFound, TooLarge)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ def parse_list(request: web.Request) -> ListRequest:
     fields = Fields.of_query(request.query)
     by_updated = fields.choice("temporal_axis_mode", _AXES) or False
     axis = TimeAxis.UPDATED_AT if by_updated else TimeAxis.CREATED_AT
+    start = fields.clamped("offset", 0, 0, _MAX_OFFSET)
     is_owner = call_of(request).caller.is_owner
     asked = ListRequest(
         filter=dataclasses.replace(
@@ -63,7 +69,7 @@ def parse_list(request: web.Request) -> ListRequest:
             include_hidden=is_owner and fields.flag("include_hidden"),
         ),
         limit=fields.clamped("limit", DEFAULT_PAGE, 1, MAX_PAGE),
-        offset=fields.clamped("offset", 0, 0, _MAX_OFFSET),
+        offset=fields.clamped("cursor", start, 0, _MAX_OFFSET),
         newest_first=fields.text("time_order") != "asc",
         by_updated=by_updated,
     )
@@ -72,7 +78,7 @@ def parse_list(request: web.Request) -> ListRequest:
 
 
 async def list_memories(request: web.Request) -> web.Response:
-    """One page, newest first; ``next_offset`` is null on the last one."""
+    """One page, newest first; ``next_cursor`` is null on the last one."""
     asked = parse_list(request)
 
     def read(connection: Connection) -> tuple[list[MemoryRow], int]:
@@ -94,12 +100,10 @@ async def list_memories(request: web.Request) -> web.Response:
     end = asked.offset + len(texts)
     rest = {
         "total": total,
-        "offset": asked.offset,
-        "next_offset": end if end < total else None,
+        "next_cursor": str(end) if end < total else None,
         "truncated": truncated,
     }
-    listed = ",".join(texts)
-    return raw_json_response(f'{{"memories":[{listed}],{json_text(rest)[1:]}')
+    return list_response("results", texts, rest)
 
 
 async def export(request: web.Request) -> web.StreamResponse:
@@ -146,8 +150,8 @@ async def import_records(request: web.Request) -> web.Response:
     if len(listed) > MAX_IMPORT_RECORDS:
         raise InvalidInput(f"At most {MAX_IMPORT_RECORDS} records at once.", field="records")
     daemon = daemon_of(request)
-    store = daemon.store()
-    # one unit of work each: the writer groups them into few commits, and a bad record harms no other
+    store = daemon.writable_store()
+    # one unit of work each: the writer groups them, and a bad record harms no other
     results = await asyncio.gather(*(_import_one(daemon, store, call, item) for item in listed))
     return json_response({"results": results})
 
@@ -158,7 +162,7 @@ async def _import_one(
     if not isinstance(document, dict):
         return _refused(InvalidInput("A record must be an object."))
     try:
-        record = parse_record(cast("Document", document))
+        record = parse_record(cast("dict[str, object]", document))
 
         def unit(transaction: Transaction) -> ReplayOutcome:
             still_valid(transaction.connection, call.caller)

@@ -39,6 +39,13 @@ def _reachable(connection: Connection, memory_id: MemoryId, *, deleted: bool) ->
     return row
 
 
+def _check_gate(connection: Connection, memory_id: MemoryId) -> None:
+    """NotFound for a row that the gate holds back, forgotten or not."""
+    row = queries.get_row(connection, memory_id, include_deleted=True)
+    if row is not None and not may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed:
+        raise NotFound
+
+
 def _readable(connection: Connection, memory_id: MemoryId) -> MemoryRow:
     """The live row of an id; an expired one counts as unknown, as it does in every recall."""
     row = _reachable(connection, memory_id, deleted=False)
@@ -90,7 +97,7 @@ async def patch(request: web.Request) -> web.Response:
         answer["redactions"] = list(outcome.row.redactions)
         return Written(200, answer)
 
-    return await write_once(request, daemon.store(), body, work)
+    return await write_once(request, body, work)
 
 
 async def versions(request: web.Request) -> web.Response:
@@ -118,10 +125,18 @@ async def forget(request: web.Request) -> web.Response:
     memory_id = _id_of(request)
     body = call_of(request).json_object()
     asked = parse_forget(body)
+    confirmed = call_of(request).caller.is_owner and daemon.owner_is_present()
 
     def work(transaction: Transaction, call: Call) -> Written:
+        _check_gate(transaction.connection, memory_id)
         daemon.memories.forget(
-            transaction, memory_id, asked.mode, call.attribution, asked.reason, asked.replacement
+            transaction,
+            memory_id,
+            asked.mode,
+            call.attribution,
+            asked.reason,
+            asked.replacement,
+            owner_confirmed=confirmed,
         )
         redacted = asked.mode is ForgetMode.REDACT
         status = WriteStatus.REDACTED if redacted else WriteStatus.DELETED
@@ -132,10 +147,10 @@ async def forget(request: web.Request) -> web.Response:
             "mode": asked.mode.value,
         }
         if asked.mode is ForgetMode.HARD_DELETE:
-            answer["hard_delete"] = "awaiting_owner"
+            answer["hard_delete"] = "done" if confirmed else "awaiting_owner"
         return Written(200, answer)
 
-    return await write_once(request, daemon.store(), body, work)
+    return await write_once(request, body, work)
 
 
 async def restore(request: web.Request) -> web.Response:
@@ -152,7 +167,7 @@ async def restore(request: web.Request) -> web.Response:
         )
         return Written(200, write_answer(outcome))
 
-    return await write_once(request, daemon.store(), body, work)
+    return await write_once(request, body, work)
 
 
 async def usage(request: web.Request) -> web.Response:
@@ -166,7 +181,7 @@ async def usage(request: web.Request) -> web.Response:
         daemon.memories.mark_used(transaction, memory_id)
         return Written(200, {"id": memory_id, "memory_id": memory_id, "recorded": True})
 
-    return await write_once(request, daemon.store(), body, work)
+    return await write_once(request, body, work)
 
 
 ROUTES: Final = (

@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from memory_manager.api.answers import json_text, raw_json_response
+from memory_manager.api.answers import json_text, list_response
 from memory_manager.api.calls import Access, call_of
 from memory_manager.api.items import fitting_items, hit_item, overall_boundary
 from memory_manager.api.requests import parse_context, parse_search
@@ -27,7 +27,7 @@ async def search(request: web.Request) -> web.Response:
         rest["match"] = "meaning_only"
     if truncated:
         rest["truncated"] = True
-    return _joined("results", texts, rest)
+    return list_response("results", texts, rest)
 
 
 async def context(request: web.Request) -> web.Response:
@@ -38,7 +38,7 @@ async def context(request: web.Request) -> web.Response:
         asked.search, max_items=asked.max_items, max_tokens=asked.max_tokens
     )
     texts = [json_text(hit_item(hit, call.identity)) for hit in pack.hits]
-    return _joined(
+    return list_response(
         "items",
         texts,
         {
@@ -49,11 +49,6 @@ async def context(request: web.Request) -> web.Response:
             "degraded": [reason.value for reason in pack.degraded],
         },
     )
-
-
-def _joined(name: str, texts: list[str], rest: dict[str, object]) -> web.Response:
-    """An object whose first member is a list of ready JSON texts."""
-    return raw_json_response(f'{{"{name}":[{",".join(texts)}],{json_text(rest)[1:]}')
 
 
 ROUTES: Final = (

@@ -26,7 +26,7 @@ async def remember(request: web.Request) -> web.Response:
         status = 201 if outcome.status is WriteStatus.CREATED else 200
         return Written(status, write_answer(outcome))
 
-    return await write_once(request, daemon.store(), body, work)
+    return await write_once(request, body, work)
 
 
 ROUTES: Final = (Route("POST", "/remember", remember, Access.WRITE),)

@@ -38,7 +38,7 @@ async def revoke_self(request: web.Request) -> web.Response:
     def revoke(transaction: Transaction) -> None:
         credentials.revoke(transaction, credential_id)
 
-    await daemon.store().write(revoke)
+    await daemon.writable_store().write(revoke)
     daemon.credentials_changed()
     return json_response({"status": "revoked"})
 

@@ -1,0 +1,43 @@
+"""The web application of both doors: checks, then routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+
+from memory_manager.api.callers import CallerDirectory
+from memory_manager.api.checks import Checks
+from memory_manager.api.routes import health, listing, memory, owner, recall, remember, token
+from memory_manager.api.routing import DAEMON, Route, register, rule_of
+from memory_manager.service.daemon import Daemon
+from memory_manager.service.events import CredentialsChanged, Event, VaultClosing
+
+ALL_ROUTES: Final[tuple[Route, ...]] = (
+    *health.ROUTES,
+    *token.ROUTES,
+    *remember.ROUTES,
+    *recall.ROUTES,
+    *listing.ROUTES,
+    *memory.ROUTES,
+    *owner.ROUTES,
+)
+
+
+def build_application(
+    daemon: Daemon, owner_digest: bytes, tcp_port: Callable[[], int | None]
+) -> web.Application:
+    """An application that serves ``daemon``; ``tcp_port`` is asked once the doors are bound."""
+    callers = CallerDirectory(owner_digest, daemon.store)
+
+    def forget_callers(event: Event) -> None:
+        if isinstance(event, CredentialsChanged | VaultClosing):
+            callers.forget_all()
+
+    daemon.events.subscribe(forget_callers)
+    checks = Checks(tcp_port=tcp_port, callers=callers, rule_of=rule_of)
+    app = web.Application(middlewares=[checks.middleware()])
+    app[DAEMON] = daemon
+    register(app, ALL_ROUTES)
+    return app
