@@ -147,17 +147,19 @@ class SandboxDaemon:
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     keyless: bool = False  # start without the key file: the vault stays locked
+    key_file_path: Path | None = None
+    output_path: Path | None = None
     process: subprocess.Popen[bytes] | None = None
     discovery: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def key_file(self) -> Path:
         # Beside the home, not in it: a scan of the home must not find the key by design.
-        return self.home.with_name(self.home.name + ".key")
+        return self.key_file_path or self.home.with_name(self.home.name + ".key")
 
     @property
     def output(self) -> Path:
-        return self.home.with_name(self.home.name + ".out")
+        return self.output_path or self.home.with_name(self.home.name + ".out")
 
     @property
     def env(self) -> dict[str, str]:
@@ -171,27 +173,48 @@ class SandboxDaemon:
         }
 
     def cli(
-        self, *arguments: str, check: bool = True, stdin: str | None = None, timeout: float = 120
+        self,
+        *arguments: str,
+        check: bool = True,
+        stdin: str | None = None,
+        secrets: Mapping[str, str] | None = None,
+        timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the real command line on this home."""
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            env=self.env,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        """Run the real command line on this home; ``secrets`` go in through descriptors."""
+        command = [*COMMAND, *arguments]
+        descriptors = []
+        for option, secret in (secrets or {}).items():
+            reader, writer = os.pipe()
+            os.write(writer, secret.encode() + b"\n")
+            os.close(writer)
+            descriptors.append(reader)
+            command += [option, str(reader)]
+        try:
+            done = subprocess.run(
+                command,
+                env=self.env,
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                pass_fds=descriptors,
+            )
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
         if check and done.returncode:
             raise AssertionError(f"{arguments}: exit {done.returncode}\n{done.stderr[-2000:]}")
         return done
 
-    def init(self) -> SandboxDaemon:
+    def init(self, passphrase: str | None = None) -> SandboxDaemon:
+        """Make the vault; a key file opens it, and the passphrase too if there is one."""
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.key_file.exists():
             self.cli("keyfile", "new", str(self.key_file))
-        self.cli("init", "--insecure-key-file", str(self.key_file))
+        secrets = {} if passphrase is None else {"--passphrase-fd": passphrase}
+        options = ("init", "--no-keyring", "--no-recovery", "--insecure-key-file")
+        self.cli(*options, str(self.key_file), secrets=secrets)
         return self
 
     def launch(self) -> subprocess.Popen[bytes]:
@@ -345,3 +368,6 @@ def is_alive(pid: int) -> bool:
 
 
 TERMINATE = signal.SIGTERM
+
+BROKEN = (OSError, http.client.HTTPException)
+"""What a dead or dying daemon looks like to a client."""
