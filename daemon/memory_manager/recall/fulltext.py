@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from memory_manager.recall.errors import FullTextDamaged
@@ -41,8 +41,9 @@ _RANK = f"bm25({', '.join(str(weight) for weight in COLUMN_WEIGHTS)})"
 class WordHits:
     """Rows that hold words of the query, best first.
 
-    ``scores`` maps rowid to a positive score on the scale of BM25; ``possible`` is the score of a row that
-    would hold every term of the query to saturation, so ``best / possible`` says how much was found.
+    ``scores`` maps rowid to a positive score on the scale of BM25; ``possible`` is the score of a
+    row that would hold every term of the query to saturation, so ``best / possible`` says how
+    much was found.
     """
 
     scores: dict[int, float]
@@ -64,7 +65,7 @@ def is_indexed(row: MemoryRow) -> bool:
 
 
 class FullTextIndex:
-    """A ``RowIndexer``; one object per vault, safe to use from the writer and all reader threads."""
+    """A ``RowIndexer``; one object per vault, for the writer and all reader threads."""
 
     def __init__(self) -> None:
         self.vocabulary = Vocabulary()
@@ -91,8 +92,9 @@ class FullTextIndex:
     ) -> WordHits:
         """The best ``limit`` rows under ``condition`` (over the table ``record``).
 
-        When fewer than ``wanted`` rows hold a word, the trigram table is asked for substrings. A query over
-        the time limit is cut to its rarest terms. Raises FullTextDamaged when the tables cannot be read.
+        When fewer than ``wanted`` rows hold a word, the trigram table is asked for substrings. A
+        query over the time limit is cut to its rarest terms. Raises FullTextDamaged when the
+        tables cannot be read.
         """
         if query.empty:
             return NO_WORD_HITS
@@ -222,13 +224,11 @@ def insert(connection: Connection, rowid: int, fields: IndexFields) -> None:
         (rowid, fields.body, fields.path, fields.who, fields.ident),
     )
     if fields.in_trigram:
-        connection.execute(
-            "INSERT INTO memory_tri(rowid, body) VALUES(?, ?)", (rowid, fields.body)
-        )
+        connection.execute("INSERT INTO memory_tri(rowid, body) VALUES(?, ?)", (rowid, fields.body))
 
 
 @contextlib.contextmanager
-def _time_limit(connection: Connection) -> Iterator[_Expired]:
+def _time_limit(connection: Connection) -> Generator[_Expired]:
     deadline = _Expired(time.monotonic() + TIME_LIMIT_SECONDS)
     connection.set_progress_handler(deadline.check, _PROGRESS_INSTRUCTIONS)
     try:
@@ -251,7 +251,7 @@ class _Expired:
 
 
 @contextlib.contextmanager
-def _damage_has_a_name() -> Iterator[None]:
+def _damage_has_a_name() -> Generator[None]:
     from sqlcipher3.dbapi2 import DatabaseError, OperationalError
 
     try:

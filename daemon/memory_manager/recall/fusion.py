@@ -31,9 +31,7 @@ class FusedRow:
     semantic_norm: float
 
 
-def fuse(
-    words: WordHits, meaning: MeaningHits | None, settings: RankingSettings
-) -> list[FusedRow]:
+def fuse(words: WordHits, meaning: MeaningHits | None, settings: RankingSettings) -> list[FusedRow]:
     """Every candidate with its score, best first; ties are left in no particular order."""
     best = words.best or 1.0
     rows: list[FusedRow] = []

@@ -1,7 +1,7 @@
 """From what a person typed to a MATCH string: user text never becomes search syntax. Pure.
 
-Contract: recall.md 7.3. Every term is quoted with inner quotes doubled; quotes, stars, brackets, ``NEAR``,
-``AND``, column names and ``%`` of the user are plain text.
+Contract: recall.md 7.3. Every term is quoted with inner quotes doubled; quotes, stars, brackets,
+``NEAR``, ``AND``, column names and ``%`` of the user are plain text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ MAX_TERMS = 64
 MAX_SHARE_OF_ROWS = 0.25
 """Terms in more rows than this say little; they go when two rarer ones remain."""
 
-_QUOTED = re.compile("\"([^\"]{2,200})\"|“([^”]{2,200})”|„([^“”]{2,200})[“”]|«([^»]{2,200})»|「([^」]{2,200})」")
+_QUOTED = re.compile(
+    '"([^"]{2,200})"|“([^”]{2,200})”|„([^“”]{2,200})[“”]|«([^»]{2,200})»|「([^」]{2,200})」'
+)
 _TRIGRAM_MIN = 3
 
 

@@ -1,7 +1,7 @@
 """The Porter stemmer (M. F. Porter, "An algorithm for suffix stripping", 1980) for ASCII words.
 
-It must agree with the ``porter`` tokenizer of SQLite FTS5, so that document frequencies can be looked
-up by term; a test compares both over a word list.
+It must agree with the ``porter`` tokenizer of SQLite FTS5, so that document frequencies can be
+looked up by term; a test compares both over a word list.
 """
 
 from __future__ import annotations

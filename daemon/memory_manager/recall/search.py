@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from memory_manager.recall import near_pairs
+from memory_manager.recall.explain import matched_terms
 from memory_manager.recall.fusion import FusedRow
+from memory_manager.recall.match_query import query_terms
 from memory_manager.recall.requests import Hit, SearchRequest, TimeOrder
 from memory_manager.vault import queries
 from memory_manager.vault.rows import MemoryRow, MemoryType
@@ -33,7 +36,7 @@ class RowFacts:
 def facts_of(
     connection: Connection, rowids: Collection[int], request: SearchRequest, now_ms: int
 ) -> dict[int, RowFacts]:
-    """Facts of those candidates that still pass filter and gate: the last look before the answer."""
+    """Facts of those candidates that still pass filter and gate: the last look before answering."""
     sql, parameters = request.filter.condition(now_ms)
     found: dict[int, RowFacts] = {}
     for chunk in _chunks(list(rowids), 500):
@@ -57,7 +60,7 @@ def rank(
     request: SearchRequest,
     exact: Sequence[int],
 ) -> list[FusedRow]:
-    """The gated rows in their final order: exact matches on top, bonuses added, ties newer first."""
+    """The gated rows in their final order: exact matches first, bonuses added, ties newer first."""
     place = {rowid: number for number, rowid in enumerate(exact) if rowid in facts}
     ranked = {row.rowid: row for row in fused if row.rowid in facts}
     for rowid, row in ranked.items():
@@ -86,6 +89,46 @@ def _bonus(facts: RowFacts, request: SearchRequest) -> float:
         if since <= facts.created_at_ms < until:
             bonus += RECENT_SPAN_BONUS
     return bonus
+
+
+NEAR_TIE = 0.02
+"""Among linked near duplicates the newer one comes first when their scores are this close."""
+
+
+def newer_first_among_near(
+    connection: Connection, ranked: list[FusedRow], facts: dict[int, RowFacts]
+) -> list[FusedRow]:
+    """Neighbours in the order that are linked and about equal in score: the newer one first."""
+    groups = near_pairs.groups(connection, [row.rowid for row in ranked])
+    ordered = list(ranked)
+    for place in range(1, len(ordered)):
+        at = place
+        while at and _swaps(ordered[at - 1], ordered[at], groups, facts):
+            ordered[at - 1], ordered[at] = ordered[at], ordered[at - 1]
+            at -= 1
+    return ordered
+
+
+def _swaps(
+    above: FusedRow, below: FusedRow, groups: dict[int, int], facts: dict[int, RowFacts]
+) -> bool:
+    group = groups.get(above.rowid)
+    return (
+        group is not None
+        and group == groups.get(below.rowid)
+        and above.score - below.score <= NEAR_TIE
+        and facts[below.rowid].updated_at_ms > facts[above.rowid].updated_at_ms
+    )
+
+
+def may_see(connection: Connection, rowid: int, now_ms: int) -> bool:
+    """Whether the gate lets a row into recall at all."""
+    return bool(facts_of(connection, [rowid], SearchRequest(""), now_ms))
+
+
+def shared_terms(row: MemoryRow, query: str) -> list[str]:
+    """Words of a query, stop words aside, that a row holds."""
+    return matched_terms(row, query_terms(query).terms)
 
 
 def listing(connection: Connection, request: SearchRequest, now_ms: int) -> list[MemoryRow]:

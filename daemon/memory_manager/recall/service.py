@@ -1,24 +1,29 @@
 """Recall as one component of the daemon: opened with the vault, closed by the lock.
 
-It owns the word index, the vector index and the queue that fills it, and asks an embedder for vectors.
-Contract: recall.md 8-11.
+It asks both legs at once, fuses them and reads the winners once more through the gate. Contract:
+recall.md 8-11.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.base.times import now_ms
-from memory_manager.recall import search
-from memory_manager.recall.context_pack import pack
+from memory_manager.recall import near_pairs, rebuild, search
+from memory_manager.recall.context_pack import pack, without_older
 from memory_manager.recall.embedder import Embedder
 from memory_manager.recall.errors import FullTextDamaged
+from memory_manager.recall.explain import explanation
 from memory_manager.recall.fulltext import NO_WORD_HITS, FullTextIndex, WordHits
 from memory_manager.recall.fusion import FusedRow, MeaningHits, fuse
 from memory_manager.recall.match_query import is_listing, query_terms
+from memory_manager.recall.meaning import MeaningLeg, MeaningQuery
 from memory_manager.recall.requests import (
     ContextPack,
     Degraded,
@@ -29,11 +34,18 @@ from memory_manager.recall.requests import (
 from memory_manager.recall.settings import RecallSettings
 from memory_manager.vault import queries
 from memory_manager.vault.errors import LockReason, VaultLocked
+from memory_manager.vault.rows import MemoryRow
 from memory_manager.vault.store import Store
 from memory_manager.vault.transaction import RowIndexer
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
+
+log = logging.getLogger(__name__)
+
+_SPARE_ITEMS = 2
+"""A pack asks for this many times its items: near-duplicates and blocks that do not fit fall out.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,65 +56,168 @@ class _Words:
 
 
 class RecallService:
-    """All public methods are coroutines of the daemon's loop unless they say otherwise."""
+    """All coroutines belong to the daemon's loop; ``indexers`` and ``status`` may be asked
+    anywhere.
+    """
 
-    def __init__(self, embedder: Embedder, settings: RecallSettings = RecallSettings()) -> None:
-        self._embedder = embedder
-        self._settings = settings
+    def __init__(self, embedder: Embedder, settings: RecallSettings | None = None) -> None:
+        self._settings = settings = settings or RecallSettings()
         self._fulltext = FullTextIndex()
+        self._meaning = MeaningLeg(embedder, settings)
         self._store: Store | None = None
+        self._background: asyncio.Task[None] | None = None
+        self._rebuilding_words = False
 
     @property
     def indexers(self) -> Sequence[RowIndexer]:
         """What every write of a row must pass through, in its own transaction."""
-        return (self._fulltext,)
+        return (self._fulltext, self._meaning.indexer)
 
     async def open(self, store: Store) -> None:
         """After unlock. Words answer at once; vectors are loaded in the background."""
+        await self.close()
         self._store = store
+        self._start_background(store)
 
     async def close(self) -> None:
-        """Before lock: everything that holds memory text or vectors is wiped."""
+        """Before lock: background work ends, everything that holds text or vectors is wiped."""
         self._store = None
+        await self._stop_background()
         self._fulltext.vocabulary.forget()
-        await self._embedder.stop()
+        await self._meaning.close()
+
+    def models_changed(self) -> None:
+        """A model was installed or prepared: look at once instead of at the next poll."""
+        self._meaning.look_again()
+
+    def status(self) -> dict[str, object]:
+        """The block ``embeddings`` of recall.md 11: states, codes, sizes; never a text."""
+        return {**self._meaning.status(), "rebuilding_fulltext": self._rebuilding_words}
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best rows that the filter and the gate let through; never fails for want of a model.
 
         Raises VaultLocked while no vault is open.
         """
-        store = self._opened()
-        moment = now_ms()
+        store, moment = self._opened(), now_ms()
         if request.activity_log or is_listing(request.query):
             rows = await store.read(lambda c: search.listing(c, request, moment))
             hits = tuple(Hit(row, search.LISTED_SCORE, None) for row in rows)
             return SearchResult(hits, len(hits), ())
-        async with asyncio.TaskGroup() as group:
-            words_task = group.create_task(store.read(lambda c: self._words(c, request, moment)))
-            meaning_task = group.create_task(self._meaning(store, request, moment))
-        words, (meaning, degraded) = words_task.result(), meaning_task.result()
-        if words.damaged:
-            degraded = (*degraded, Degraded.FULLTEXT)
-        fused = fuse(words.hits, meaning, self._settings.ranking)
-        hits, candidates = await store.read(
-            lambda c: self._finish(c, request, moment, words, fused)
-        )
+        with self._meaning.traffic.query():
+            async with asyncio.TaskGroup() as group:
+                words_task = group.create_task(
+                    store.read(lambda c: self._words(c, request, moment))
+                )
+                meaning_task = group.create_task(self._meaning.nearest(request, moment))
+            words, (meaning, degraded) = words_task.result(), meaning_task.result()
+            if words.damaged or self._rebuilding_words:
+                degraded = (*degraded, Degraded.FULLTEXT)
+            hits, candidates = await store.read(
+                lambda c: self._finish(c, request, moment, words, meaning)
+            )
         return SearchResult(
             hits, candidates, degraded, meaning_only=bool(hits) and not words.hits.scores
         )
 
     async def context(
-        self, request: SearchRequest, *, max_items: int, max_tokens: int
+        self,
+        request: SearchRequest,
+        *,
+        max_items: int,
+        max_tokens: int,
+        exclude: frozenset[str] = frozenset(),
     ) -> ContextPack:
-        """The best rows packed into ``max_items`` blocks and ``max_tokens`` estimated tokens."""
-        found = await self.search(dataclasses.replace(request, limit=max_items * 2))
-        return pack(found, max_items=max_items, max_tokens=max_tokens)
+        """The best rows packed into ``max_items`` blocks and ``max_tokens`` estimated tokens.
+
+        Of near duplicates only the newest is packed. ``exclude`` holds ids of rows that the
+        caller has already been given in this session.
+        """
+        found = await self.search(
+            dataclasses.replace(request, limit=max_items * _SPARE_ITEMS + len(exclude))
+        )
+        hits = [hit for hit in found.hits if hit.row.id not in exclude]
+        rowids = [hit.row.rowid for hit in hits]
+        groups = await self._opened().read(lambda c: near_pairs.groups(c, rowids))
+        kept, older = without_older(hits, groups)
+        return pack(
+            dataclasses.replace(found, hits=tuple(kept)),
+            max_items=max_items,
+            max_tokens=max_tokens,
+            older=older,
+        )
+
+    async def explain(self, memory_id: str, query: str) -> dict[str, object] | None:
+        """How a query finds one row, or why it does not; None when the row may not be recalled.
+
+        ``found`` with ``rank`` and the figures of recall.md 8, else ``reason``:
+        ``no_shared_word`` or ``outranked``.
+        """
+        store, moment = self._opened(), now_ms()
+        row = await store.read(lambda c: queries.get_row(c, memory_id))
+        if row is None or not await store.read(lambda c: search.may_see(c, row.rowid, moment)):
+            return None
+        found = await self.search(
+            SearchRequest(query, limit=self._settings.ranking.candidates, explain=True)
+        )
+        answer: dict[str, object] = {
+            "degraded": [value.value for value in found.degraded],
+            "model_key": self._meaning.model_key,
+        }
+        for rank, hit in enumerate(found.hits, start=1):
+            if hit.row.rowid == row.rowid:
+                return {**answer, "found": True, "rank": rank, **(hit.explanation or {})}
+        terms = search.shared_terms(row, query)
+        reason = "outranked" if terms else "no_shared_word"
+        return {**answer, "found": False, "reason": reason, "terms": terms}
+
+    async def rebuild(
+        self, what: rebuild.What, progress: rebuild.Progress = rebuild.no_progress
+    ) -> dict[str, int]:
+        """Make derived data anew; words or vectors alone answer meanwhile. Rows are never
+        touched.
+        """
+        store = self._opened()
+        done: dict[str, int] = {}
+        await self._stop_background()
+        try:
+            if what in (rebuild.What.FULLTEXT, rebuild.What.ALL):
+                self._rebuilding_words = True
+                try:
+                    done["fulltext"] = await rebuild.rebuild_fulltext(store, progress)
+                finally:
+                    self._rebuilding_words = False
+                    self._fulltext.vocabulary.forget()
+            if what in (rebuild.What.VECTORS, rebuild.What.ALL):
+                done["vectors_queued"] = await rebuild.forget_vectors(store)
+        finally:
+            if self._store is store:
+                self._start_background(store)
+        return done
 
     def _opened(self) -> Store:
         if self._store is None:
             raise VaultLocked(LockReason.USER)
         return self._store
+
+    def _start_background(self, store: Store) -> None:
+        # This object owns the task: close() and rebuild() end it.
+        self._background = asyncio.get_running_loop().create_task(self._run(store))
+
+    async def _stop_background(self) -> None:
+        task, self._background = self._background, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self, store: Store) -> None:
+        try:
+            await rebuild.refresh_text_rules(store)
+        except MemlocketError as error:
+            log.warning("text_rules_not_refreshed code=%s", error.code)
+        if not self._meaning.switched_off:
+            await self._meaning.run(store)
 
     def _words(self, connection: Connection, request: SearchRequest, moment: int) -> _Words:
         exact = queries.find_exact(connection, request.query, request.filter, moment)
@@ -117,13 +232,9 @@ class RecallService:
                 wanted=request.limit,
             )
         except FullTextDamaged:
+            log.warning("fulltext_damaged")
             return _Words(NO_WORD_HITS, exact, True)
         return _Words(hits, exact, False)
-
-    async def _meaning(
-        self, store: Store, request: SearchRequest, moment: int
-    ) -> tuple[MeaningHits | None, tuple[Degraded, ...]]:
-        return None, (Degraded.EMBEDDINGS,)
 
     def _finish(
         self,
@@ -131,8 +242,9 @@ class RecallService:
         request: SearchRequest,
         moment: int,
         words: _Words,
-        fused: list[FusedRow],
+        meaning: MeaningQuery | None,
     ) -> tuple[tuple[Hit, ...], int]:
+        fused = fuse(words.hits, _meaning_hits(meaning, words.hits), self._settings.ranking)
         facts = search.facts_of(
             connection, {*words.exact, *(row.rowid for row in fused)}, request, moment
         )
@@ -140,8 +252,26 @@ class RecallService:
         if request.score_threshold is not None:
             ranked = [row for row in ranked if row.score >= request.score_threshold]
         best = ranked[: request.limit]
+        best = search.newer_first_among_near(connection, best, facts)
         rows = queries.rows_by_rowid(connection, [row.rowid for row in best])
         hits = [
-            Hit(rows[row.rowid], row.score, row.cosine) for row in best if row.rowid in rows
+            self._hit(rows[row.rowid], row, request, words.hits)
+            for row in best
+            if row.rowid in rows
         ]
         return tuple(search.in_time_order(hits, request)), len(facts)
+
+    def _hit(self, row: MemoryRow, fused: FusedRow, request: SearchRequest, words: WordHits) -> Hit:
+        why = explanation(row, fused, words, self._meaning.model_key) if request.explain else None
+        return Hit(row, fused.score, fused.cosine, why)
+
+
+def _meaning_hits(meaning: MeaningQuery | None, words: WordHits) -> MeaningHits | None:
+    """Cosines of the leg itself and, exactly, of the word hits that it did not reach."""
+    if meaning is None or not len(meaning.nearest.rowids):
+        return None
+    own = dict(zip(meaning.nearest.rowids.tolist(), meaning.nearest.cosines.tolist(), strict=True))
+    others = meaning.index.cosines_of(
+        meaning.vector, [rowid for rowid in words.scores if rowid not in own]
+    )
+    return MeaningHits({**own, **others}, max(own.values()), min(own.values()))

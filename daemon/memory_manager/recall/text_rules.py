@@ -94,7 +94,11 @@ def embedding_text(row: MemoryRow) -> str:
     """The text whose meaning is embedded: ``[<date>] <writer>: <content>`` (recall.md 3.5)."""
     day = datetime.datetime.fromtimestamp(row.created_at_ms / 1000, tz=datetime.UTC).date()
     name = writer_name(row)
-    return f"[{day.isoformat()}] {name}: {row.content}" if name else f"[{day.isoformat()}] {row.content}"
+    return (
+        f"[{day.isoformat()}] {name}: {row.content}"
+        if name
+        else f"[{day.isoformat()}] {row.content}"
+    )
 
 
 def _place_terms(place: str) -> list[str]:
@@ -158,13 +162,13 @@ def split_identifier(name: str) -> list[str]:
     found: list[str] = []
     segments = [part for part in _SEPARATORS.split(name) if part]
     for segment in segments:
-        parts = (
-            [segment] if _HEX.fullmatch(segment) else _CASE_OR_DIGIT_BORDER.split(segment)
-        )
+        parts = [segment] if _HEX.fullmatch(segment) else _CASE_OR_DIGIT_BORDER.split(segment)
         found.extend(parts)
         if len(parts) > 1:
             found.append(segment)
-    for piece in re.split(r"[/\\:@#]+", name):  # src/auth/token_store.py: token_store stays together
+    for piece in re.split(
+        r"[/\\:@#]+", name
+    ):  # src/auth/token_store.py: token_store stays together
         if "_" in piece or "-" in piece:
             found.append(join_parts(_SEPARATORS.split(piece.rsplit(".", 1)[0])))
     if len(segments) > 1:

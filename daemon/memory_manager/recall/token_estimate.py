@@ -1,7 +1,7 @@
 """How many tokens a text costs an agent, estimated so that it is hardly ever too few. Pure.
 
-Contract: recall.md 10: characters / 3 for Latin script, one per character of CJK and other scripts that
-tokenizers cut finely, and symbols like emoji at two.
+Contract: recall.md 10: characters / 3 for Latin script, one per character of CJK and other
+scripts that tokenizers cut finely, and symbols like emoji at two.
 """
 
 from __future__ import annotations

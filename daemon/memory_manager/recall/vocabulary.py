@@ -1,6 +1,7 @@
 """In how many indexed rows a term stands, cached between writes.
 
-Contract: recall.md 7.3 step 2: refreshed per 1 000 writes. Reads the vocabulary table of the word index.
+Contract: recall.md 7.3 step 2: refreshed per 1 000 writes. Reads the vocabulary table of the word
+index.
 """
 
 from __future__ import annotations

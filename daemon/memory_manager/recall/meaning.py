@@ -1,0 +1,260 @@
+"""The meaning leg of recall: which model answers queries, which one is being built, and their
+indexes.
+
+Owns the in-memory vectors and the queue that fills them. Contract: recall.md 2, 3.4, 6.2, 11.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.recall import embedding_models, vector_segments
+from memory_manager.recall.embedder import Embedder, EmbedderUnavailable, TextKind
+from memory_manager.recall.embedding_models import ModelState, StoredModel
+from memory_manager.recall.embedding_queue import POLL_SECONDS, EmbeddingQueue, QueryTraffic
+from memory_manager.recall.live_vectors import LiveVectors
+from memory_manager.recall.requests import Degraded, SearchRequest
+from memory_manager.recall.settings import RecallSettings
+from memory_manager.recall.vector_codes import Floats
+from memory_manager.recall.vector_index import Nearest, VectorIndex
+from memory_manager.recall.vector_indexer import VectorIndexer
+from memory_manager.vault.store import Store
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+log = logging.getLogger(__name__)
+
+HYPOTHETICAL_WEIGHT = 0.3
+_HOUSEKEEPING_PAUSE_SECONDS = 0.05
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MeaningQuery:
+    """A query vector together with the index of the same model."""
+
+    vector: Floats
+    index: VectorIndex
+    nearest: Nearest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Answering:
+    model: StoredModel
+    embedder: Embedder
+
+
+class MeaningLeg:
+    def __init__(self, embedder: Embedder, settings: RecallSettings) -> None:
+        self._embedder = embedder
+        self._settings = settings
+        self.live = LiveVectors(settings.rescore)
+        self.traffic = QueryTraffic()
+        self.queue = EmbeddingQueue(self.live, self.traffic, settings)
+        self.indexer = VectorIndexer(self.live, self.queue.changed)
+        self._answering: _Answering | None = None
+        self._target: StoredModel | None = None
+        self._error: str | None = None
+
+    @property
+    def switched_off(self) -> bool:
+        return not self._settings.ranking.semantic_weight
+
+    @property
+    def model_key(self) -> str | None:
+        """Key of the model whose vectors answer queries now."""
+        return self._answering.model.key if self._answering else None
+
+    async def run(self, store: Store) -> None:
+        """Load, serve and fill until cancelled. A model that appears later is taken up."""
+        while True:
+            try:
+                key = self._embedder.model_key or await self._embedder.refresh()
+                if key is not None and self._embedder.dim is not None:
+                    await self._serve(store, key, self._embedder.dim)
+                    continue  # the embedder has another model now
+            except MemlocketError as error:
+                self._error = error.code
+                log.warning("recall_vectors_unavailable code=%s", error.code)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _serve(self, store: Store, key: str, dim: int) -> None:
+        target = await self._enter(store, key, dim)
+        self._target = target
+        answering = _Answering(target, self._embedder)
+        if target.state is ModelState.BUILDING:
+            active = await store.read(embedding_models.active_model)
+            old = self._embedder.sibling(active.key) if active and active.key != key else None
+            if active is not None and old is not None:
+                answering = _Answering(active, old)
+        await self._load(store, answering.model)
+        self._answering, self._error = answering, None
+        try:
+            await self.queue.run(store, self._embedder, target, lambda: self._complete(store))
+        finally:
+            await self._stop_answering()
+
+    async def _stop_answering(self) -> None:
+        answering, self._answering = self._answering, None
+        if answering is None:
+            return
+        if answering.embedder is not self._embedder:
+            await answering.embedder.stop()
+        self.live.discard(answering.model.rowid)
+
+    async def _enter(self, store: Store, key: str, dim: int) -> StoredModel:
+        models = await store.read(embedding_models.stored_models)
+        usable = [m for m in models if m.state is not ModelState.RETIRED]
+        if [m.key for m in usable] == [key]:
+            return usable[0]  # nothing to note: unlocking writes nothing
+        manifest = self._embedder.manifest_json
+
+        def enter(transaction: Transaction) -> StoredModel:
+            return embedding_models.enter(
+                transaction.connection, key, dim, manifest, transaction.now_ms
+            )
+
+        return await store.write(enter)
+
+    async def _load(self, store: Store, model: StoredModel) -> None:
+        self.live.expect(model.rowid)
+        report = await store.read(lambda connection: self.live.load(connection, model))
+        if report.clean:
+            return
+        log.warning(
+            "stored_vectors_damaged segments=%d rows=%d",
+            len(report.damaged_segments),
+            len(report.doubled_rows),
+        )
+
+        def mend(transaction: Transaction) -> None:
+            for segment_id in report.damaged_segments:
+                vector_segments.delete_segment(transaction.connection, segment_id)
+            for rowid in report.doubled_rows:
+                vector_segments.remove(transaction.connection, rowid, model.rowid)
+            embedding_models.queue_missing(transaction.connection, model.rowid)
+
+        await store.write(mend)
+
+    async def _complete(self, store: Store) -> None:
+        """The queue is empty: a model in building becomes active, old vectors go, holes are
+        closed.
+        """
+        target, answering = self._target, self._answering
+        if target is None or answering is None:
+            return
+        if target.state is ModelState.BUILDING:
+            if answering.model.rowid != target.rowid:
+                await self._load(store, target)
+            complete = dataclasses.replace(target, state=ModelState.ACTIVE)
+            await store.write(lambda t: embedding_models.activate(t.connection, complete.rowid))
+            self._target = target = complete
+            self._answering = _Answering(target, self._embedder)
+            if answering.embedder is not self._embedder:
+                await answering.embedder.stop()
+                self.live.discard(answering.model.rowid)
+        await self._tidy(store, target)
+
+    async def _tidy(self, store: Store, target: StoredModel) -> None:
+        def due(connection: Connection) -> bool:
+            return embedding_models.tidying_due(connection, target.rowid)
+
+        def step(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            return embedding_models.drop_some_retired(connection, target.rowid) or (
+                vector_segments.repack_one(connection, target.rowid, target.dim)
+            )
+
+        while await store.read(due) and await store.write(step):
+            await self.traffic.quiet(POLL_SECONDS)
+            await asyncio.sleep(_HOUSEKEEPING_PAUSE_SECONDS)
+
+    async def nearest(
+        self, request: SearchRequest, moment_ms: int
+    ) -> tuple[MeaningQuery | None, tuple[Degraded, ...]]:
+        """The rows nearest in meaning, or why there are none. Never waits beyond the query
+        deadline.
+        """
+        if self.switched_off:
+            return None, ()
+        if self._embedder.model_key is None or self._error is not None:
+            return None, (Degraded.EMBEDDINGS,)
+        answering = self._answering
+        index = self.live.index_of(answering.model.rowid) if answering else None
+        if answering is None or index is None:
+            return None, (Degraded.EMBEDDINGS_LOADING,)
+        if not index.vectors and not self.queue.length:
+            return None, ()  # nothing to find: no worker is started for it
+        building: tuple[Degraded, ...] = ()
+        if answering.model.state is ModelState.BUILDING:
+            building = (Degraded.EMBEDDINGS_BUILDING,)
+        try:
+            vector = await self._query_vector(answering.embedder, request)
+        except EmbedderUnavailable:
+            return None, (Degraded.EMBEDDINGS,)
+        if vector.shape != (index.dim,):
+            return None, (Degraded.EMBEDDINGS,)
+        nearest = await asyncio.to_thread(
+            index.search, vector, request.filter, moment_ms, self._settings.ranking.candidates
+        )
+        return MeaningQuery(vector, index, nearest), building
+
+    async def _query_vector(self, embedder: Embedder, request: SearchRequest) -> Floats:
+        timeout = self._settings.query_embed_timeout_ms / 1000
+        if not request.hypothetical_answer:
+            return await embedder.embed_query(request.query, timeout)
+        query, answer = await asyncio.gather(
+            embedder.embed_query(request.query, timeout),
+            embedder.embed_query(request.hypothetical_answer, timeout, kind=TextKind.DOCUMENT),
+            return_exceptions=True,
+        )
+        if isinstance(query, BaseException):
+            raise query
+        if isinstance(answer, BaseException):
+            return query  # the guess at an answer only helps; it may miss the deadline
+        mixed = (1 - HYPOTHETICAL_WEIGHT) * query + HYPOTHETICAL_WEIGHT * answer
+        return (mixed / max(float(np.linalg.norm(mixed)), 1e-9)).astype(np.float32)
+
+    def look_again(self) -> None:
+        """A model was installed, prepared or chosen: do not wait for the next poll."""
+        self.queue.wake()
+
+    async def close(self) -> None:
+        """Wipe vectors and query caches, kill the workers."""
+        answering, self._answering = self._answering, None
+        self._target = None
+        self.live.wipe()
+        if answering is not None and answering.embedder is not self._embedder:
+            await answering.embedder.stop()
+        await self._embedder.stop()
+
+    def status(self) -> dict[str, object]:
+        """States, codes and sizes; no text. The block ``embeddings`` of recall.md 11."""
+        worker = self._embedder.status()
+        answering, target = self._answering, self._target
+        index = self.live.index_of(answering.model.rowid) if answering else None
+        return {
+            "state": worker.state.value,
+            "model_key": worker.model_key,
+            "backend": worker.backend,
+            "covered": index.rows if index else 0,
+            "queued": self.queue.length,
+            "worker_rss_bytes": worker.worker_rss_bytes,
+            "last_error": self._error or worker.last_error,
+            "remedy": worker.remedy,
+            "answering_model_key": answering.model.key if answering else None,
+            "building": bool(target and target.state is ModelState.BUILDING),
+            "index": {
+                "rows": index.rows if index else 0,
+                "vectors": index.vectors if index else 0,
+                "bytes": index.allocated_bytes if index else 0,
+            },
+        }
