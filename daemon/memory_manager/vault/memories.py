@@ -57,16 +57,19 @@ class Memories:
 
         Raises InvalidInput, TooLarge and, for a ``draft.id`` that is taken, Conflict.
         """
-        existing = row_matching.row_with_semantic_key(
-            transaction.connection, draft.semantic_key, draft.bucket, draft.scope
-        )
-        default_type = existing.memory_type if existing else DEFAULT_MEMORY_TYPE
         prepared = row_writer.prepare_for(
-            transaction, contents_of_draft(draft, default_type), writer
+            transaction, contents_of_draft(draft, DEFAULT_MEMORY_TYPE), writer
         )
-        if existing is not None and prepared.contents.semantic_key is not None:
+        clean = prepared.contents
+        existing = row_matching.row_with_semantic_key(
+            transaction.connection, clean.semantic_key, clean.bucket, clean.scope
+        )
+        if existing is not None:
+            if draft.memory_type is None:
+                clean = dataclasses.replace(clean, memory_type=existing.memory_type)
+                prepared = dataclasses.replace(prepared, contents=clean)
             return self._advance(transaction, existing, prepared, WriteStatus.UPDATED)
-        if draft.dedupe and prepared.contents.semantic_key is None:
+        if draft.dedupe and clean.semantic_key is None:
             twin = row_matching.row_with_same_text(
                 transaction.connection, prepared, transaction.now_ms
             )
