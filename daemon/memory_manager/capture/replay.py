@@ -32,7 +32,7 @@ class ReplayOutcome:
 
     status: WriteStatus
     id: MemoryId
-    version: int
+    versions: int
     redactions: tuple[str, ...]
 
 

@@ -1,1 +1,1 @@
-"""Commands, thin over the socket."""
+"""The command line: thin over the daemon's socket."""

@@ -75,6 +75,16 @@ class MemoryClient:
     def backup(self, path: str) -> JsonObject:
         return self._post("/v1/vault/backup", {"path": path}, LONG_WORK_TIMEOUT_SECONDS)
 
+    def new_recovery_words(self) -> JsonObject:
+        """New words instead of the old ones; they stand in this answer and nowhere else."""
+        return self._post("/v1/vault/recovery", {}, KEY_DERIVATION_TIMEOUT_SECONDS)
+
+    def confirm_recovery_words(self) -> JsonObject:
+        return self._post("/v1/vault/recovery/confirm", {})
+
+    def accept_rollback(self) -> JsonObject:
+        return self._post("/v1/vault/accept-rollback", {})
+
     # -- memories
 
     def remember(self, memory: JsonObject) -> JsonObject:

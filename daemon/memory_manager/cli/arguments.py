@@ -1,0 +1,131 @@
+"""Small pieces of argument parsing that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from memory_manager.base.errors import InvalidInput
+from memory_manager.base.times import now_ms, parse_rfc3339, rfc3339
+from memory_manager.cli.context import Context
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
+else:
+    Commands = object
+
+Handler = Callable[[argparse.Namespace, Context], int]
+_DURATION = re.compile(r"(\d+)\s*(m|h|d|w)")
+_UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+MEMORY_TYPES = ("episodic", "semantic", "procedural", "working", "identity")
+
+
+def add_command(
+    commands: Commands,
+    shared: argparse.ArgumentParser,
+    name: str,
+    handler: Handler,
+    summary: str,
+    details: str | None = None,
+) -> argparse.ArgumentParser:
+    """A sub-command with ``--json`` and its handler."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}." + (f"\n\n{details}" if details else ""),
+        parents=[shared],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(handler=handler)
+    return parser
+
+
+def add_group(
+    commands: Commands, shared: argparse.ArgumentParser, name: str, summary: str
+) -> Commands:
+    """A command that only has sub-commands, such as ``agent``; alone it prints its help."""
+    parser = commands.add_parser(name, help=summary, description=summary, parents=[shared])
+
+    def show_help(arguments: argparse.Namespace, context: Context) -> int:
+        parser.print_help()
+        return 2
+
+    parser.set_defaults(handler=show_help)
+    return parser.add_subparsers(metavar="ACTION", title="actions")
+
+
+def add_passphrase_fd(parser: argparse.ArgumentParser, name: str = "--passphrase-fd") -> None:
+    parser.add_argument(
+        name, type=int, metavar="N", help="read the passphrase from file descriptor N"
+    )
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """The filters of search, recall and list."""
+    group = parser.add_argument_group("filters")
+    group.add_argument("--bucket", help="only this bucket")
+    group.add_argument("--scope", help="only this scope")
+    group.add_argument("--path", help="this path and below; a trailing * means: starts with")
+    group.add_argument("--type", choices=MEMORY_TYPES, dest="memory_type", help="only this type")
+    group.add_argument("--since", type=moment, metavar="TIME", help="2026-01-31, RFC 3339, or 7d")
+    group.add_argument("--until", type=moment, metavar="TIME", help="before this time")
+
+
+def filters_of(arguments: argparse.Namespace) -> dict[str, object]:
+    """The given filters as the API names them."""
+    names = ("bucket", "scope", "path", "memory_type", "since", "until")
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
+
+
+def moment(text: str) -> str:
+    """RFC 3339 from a date (local midnight), an RFC 3339 time, or an age such as ``7d``."""
+    if match := _DURATION.fullmatch(text.strip()):
+        return rfc3339(now_ms() - int(match[1]) * _UNIT_SECONDS[match[2]] * 1000)
+    return _absolute(text)
+
+
+def future_moment(text: str) -> str:
+    """As ``moment``, but a duration counts from now on: ``30d`` is in thirty days."""
+    if match := _DURATION.fullmatch(text.strip()):
+        return rfc3339(now_ms() + int(match[1]) * _UNIT_SECONDS[match[2]] * 1000)
+    return _absolute(text)
+
+
+def _absolute(text: str) -> str:
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()):
+        try:
+            day = datetime.datetime.fromisoformat(text.strip()).astimezone()
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text} is not a day of the calendar") from None
+        return rfc3339(round(day.timestamp() * 1000))
+    try:
+        return rfc3339(parse_rfc3339(text, "time"))
+    except InvalidInput:
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a time: use 2026-01-31, 2026-01-31T12:00:00Z, or an age such as 7d"
+        ) from None
+
+
+def positive(text: str) -> int:
+    """A whole number of at least one."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 1")
+    return number
+
+
+def ratio(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 1")
+    return number

@@ -1,0 +1,48 @@
+"""What every command gets, and the two ways it talks to the daemon as the owner."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from memory_manager.base.directories import Directories, directories
+from memory_manager.base.errors import MemlocketError
+from memory_manager.cli import prompts
+from memory_manager.cli.errors import code_of
+from memory_manager.cli.output import Console
+from memory_manager.client.memory_client import MemoryClient, connect_as_owner
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Context:
+    """The console and the environment of one command run."""
+
+    console: Console
+    environ: Mapping[str, str] = dataclasses.field(default_factory=lambda: os.environ)
+
+    @property
+    def directories(self) -> Directories:
+        return directories(self.environ)
+
+    def client(self) -> MemoryClient:
+        """A client with the owner's token; raises DaemonNotRunning."""
+        return connect_as_owner(self.environ)
+
+    def as_admin(
+        self, client: MemoryClient, act: Callable[[], T], passphrase_fd: int | None = None
+    ) -> T:
+        """Do an admin act; if the daemon wants a fresh passphrase, ask once and do it again."""
+        try:
+            return act()
+        except MemlocketError as error:
+            if code_of(error) != "passphrase_required":
+                raise
+            if passphrase_fd is None and not prompts.has_terminal():
+                raise
+            self.console.note("This needs your passphrase.")
+            client.unlock(prompts.ask_secret("Passphrase", passphrase_fd))
+            return act()

@@ -1,0 +1,204 @@
+"""What ``memlocket doctor`` looks at. Each check yields findings and never raises."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from memory_manager.base.directories import Directories
+from memory_manager.base.errors import MemlocketError
+from memory_manager.client.memory_client import MemoryClient
+
+LOW_DISK_BYTES = 256 * 1024 * 1024
+PLAINTEXT_MAGIC = b"SQLite format 3\0"
+
+
+class Level(enum.StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; ``hint`` is a command or a place to look."""
+
+    check: str
+    level: Level
+    text: str
+    hint: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        return dataclasses.asdict(self)
+
+
+def check_versions() -> Iterator[Finding]:
+    """Versions that decide behaviour."""
+    import platform
+    from importlib.metadata import version
+
+    from sqlcipher3 import dbapi2
+
+    connection = dbapi2.connect(":memory:")
+    try:
+        (cipher,) = connection.execute("PRAGMA cipher_version").fetchone()
+    finally:
+        connection.close()
+    text = (
+        f"memlocket {version('memlocket')}, Python {platform.python_version()}, "
+        f"SQLCipher {cipher}, SQLite {dbapi2.sqlite_version}"
+    )
+    yield Finding("versions", Level.OK, text)
+
+
+def check_permissions(places: Directories) -> Iterator[Finding]:
+    """Every file and folder of ours belongs to us and is closed to others; no links."""
+    bad = list(_open_to_others(places))
+    for path, why in bad[:10]:
+        fix = None if "link" in why or "user" in why else f"Run: chmod go-rwx '{path}'"
+        yield Finding("permissions", Level.PROBLEM, f"{path} {why}.", fix)
+    if len(bad) > 10:
+        yield Finding("permissions", Level.PROBLEM, f"{len(bad) - 10} more of this kind.")
+    if not bad:
+        yield Finding("permissions", Level.OK, "all files and folders are private")
+
+
+def _open_to_others(places: Directories) -> Iterator[tuple[Path, str]]:
+    roots = {places.data, places.config, places.log, places.cache, places.runtime}
+    seen: set[Path] = set()
+    for root in sorted(roots):
+        if not root.is_dir():
+            continue
+        for path in [root, *root.rglob("*")]:
+            if path in seen:
+                continue
+            seen.add(path)
+            info = path.lstat()
+            if stat.S_ISLNK(info.st_mode):
+                yield path, "is a link"
+            elif info.st_uid != os.getuid():
+                yield path, "belongs to another user"
+            elif info.st_mode & 0o077:
+                yield path, "is open to others"
+
+
+def check_database_head(places: Directories) -> Iterator[Finding]:
+    """The database file must not start like a plain SQLite file."""
+    database = places.vault / "vault.db"
+    try:
+        with database.open("rb") as stream:
+            head = stream.read(len(PLAINTEXT_MAGIC))
+    except FileNotFoundError:
+        yield Finding("vault file", Level.NOTE, "there is no vault yet", "Run: memlocket init")
+        return
+    except OSError as error:
+        yield Finding("vault file", Level.PROBLEM, f"vault.db cannot be read: {error.strerror}.")
+        return
+    if head == PLAINTEXT_MAGIC:
+        yield Finding(
+            "vault file", Level.PROBLEM, "vault.db is not encrypted.", "Restore a backup."
+        )
+    else:
+        yield Finding("vault file", Level.OK, "encrypted")
+
+
+def check_disk(places: Directories) -> Iterator[Finding]:
+    """Room for the write-ahead log and a copy-rekey."""
+    folder = places.data if places.data.exists() else places.data.parent
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return
+    text = f"{free // 1024 // 1024} MiB free"
+    yield Finding("disk", Level.OK if free > LOW_DISK_BYTES else Level.PROBLEM, text)
+
+
+def check_service(client: MemoryClient | None) -> Iterator[Finding]:
+    """The running service, its vault and its embeddings, by its own status."""
+    if client is None:
+        yield Finding("service", Level.NOTE, "not running", "Run: memlocket up")
+        return
+    try:
+        status = client.status()
+    except MemlocketError as error:
+        yield Finding("service", Level.PROBLEM, error.message, error.hint)
+        return
+    yield Finding("service", Level.OK, f"running, version {client.connection.address.version}")
+    yield from _check_vault(_section(status, "vault"))
+    yield from _check_reading(client, _section(status, "vault"))
+    yield from _check_embeddings(_section(status, "embeddings"))
+
+
+def _check_vault(vault: Mapping[str, object]) -> Iterator[Finding]:
+    state = str(vault.get("state", "unknown"))
+    if state == "unlocked":
+        yield Finding("vault", Level.OK, "unlocked")
+    elif state in ("locked", "verifying", "absent"):
+        hint = "Run: memlocket init" if state == "absent" else "Run: memlocket unlock"
+        yield Finding("vault", Level.NOTE, state, hint)
+    else:
+        yield Finding("vault", Level.PROBLEM, state, _WAYS_OUT.get(state))
+    if vault.get("insecure"):
+        yield Finding("vault key", Level.NOTE, "opened by an insecure key file")
+    if vault.get("recovery") in ("none", "unconfirmed"):
+        text = f"recovery words: {vault['recovery']}"
+        yield Finding("recovery", Level.NOTE, text, "Run: memlocket recovery new")
+
+
+_WAYS_OUT = {
+    "rolled_back": "If you put an old copy there yourself: memlocket doctor --accept-rollback",
+    "needs_repair": "Restore a backup: memlocket restore-backup FILE --replace",
+    "read_only": "Free some space; writing starts again by itself.",
+}
+
+
+def _check_reading(client: MemoryClient, vault: Mapping[str, object]) -> Iterator[Finding]:
+    if vault.get("state") not in ("unlocked", "read_only", "rolled_back"):
+        return
+    try:
+        answer = client.search({"query": "*", "limit": 1})
+    except MemlocketError as error:
+        yield Finding("reading", Level.PROBLEM, error.message, error.hint)
+        return
+    if isinstance(answer.get("results"), list):
+        yield Finding("reading", Level.OK, "memories can be read")
+
+
+def _check_embeddings(embeddings: Mapping[str, object]) -> Iterator[Finding]:
+    if not embeddings:
+        return
+    state = str(embeddings.get("state", "unknown"))
+    remedy = embeddings.get("remedy")
+    healthy = state in ("ready", "stopped", "starting") and not remedy
+    text = f"{state} {embeddings.get('model_key') or ''}".strip()
+    yield Finding(
+        "embeddings", Level.OK if healthy else Level.NOTE, text, str(remedy) if remedy else None
+    )
+
+
+def check_models(places: Directories) -> Iterator[Finding]:
+    """Every prepared model by the hashes of its manifest."""
+    from memory_manager.recall.models.installed import damaged_files, list_models
+
+    for model in list_models(places.models):
+        bad = damaged_files(model)
+        if bad:
+            yield Finding(
+                "model",
+                Level.PROBLEM,
+                f"{model.folder.name}: {', '.join(bad)} damaged.",
+                f"Run: memlocket model prepare {model.folder.name}",
+            )
+        else:
+            yield Finding("model", Level.OK, f"{model.folder.name}: every file as prepared")
+
+
+def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
+    value = document.get(name)
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,125 @@
+"""Entry point of ``memlocket``: parses arguments, runs one command, turns errors into exit codes.
+
+Imports nothing heavy; what a command needs it imports when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.cli import (
+    agent_commands,
+    bench_command,
+    daemon_command,
+    doctor_command,
+    log_command,
+    memory_commands,
+    model_commands,
+    service_commands,
+    transfer_commands,
+    vault_commands,
+)
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OK
+from memory_manager.cli.output import Console
+
+Handler = Callable[[argparse.Namespace, Context], int]
+_GROUPS = (
+    vault_commands,
+    service_commands,
+    memory_commands,
+    transfer_commands,
+    agent_commands,
+    model_commands,
+    doctor_command,
+    log_command,
+    bench_command,
+    daemon_command,
+)
+_DESCRIPTION = "Memlocket: one encrypted memory for all your agents, kept on this machine."
+_EXAMPLES = """\
+first steps:
+  memlocket init                        make the encrypted vault
+  memlocket up                          start the memory service
+  memlocket remember "deploys run on Thursdays"
+  memlocket recall "when do we deploy?"
+  memlocket agent add claude-code       a token for an agent, printed once
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line, as ``--help`` and the tests see it."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document"
+    )
+    parser = argparse.ArgumentParser(
+        prog="memlocket",
+        description=_DESCRIPTION,
+        epilog=f"{_EXAMPLES}\n{_exit_code_text()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[shared],
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument(
+        "--selftest", action="store_true", help="one round trip in a temporary home, then exit"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for group in _GROUPS:
+        group.register(commands, shared)
+    return parser
+
+
+def _exit_code_text() -> str:
+    lines = [f"  {number:>3}  {meaning}" for number, meaning in EXIT_CODES.items()]
+    return "\n".join(["exit codes:", *lines])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit code of ``cli.errors.EXIT_CODES``."""
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
+    console = Console(as_json=getattr(arguments, "json", False))
+    context = Context(console)
+    try:
+        if arguments.version:
+            return _print_version(console)
+        if arguments.selftest:
+            from memory_manager.cli.selftest import run_selftest
+
+            return run_selftest(context)
+        handler: Handler | None = getattr(arguments, "handler", None)
+        if handler is None:
+            parser.print_help(sys.stderr)
+            return 2
+        return handler(arguments, context)
+    except MemlocketError as error:
+        return console.error(error)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _leave_broken_pipe()
+        return EXIT_OK
+
+
+def _leave_broken_pipe() -> None:
+    """The reader of our output is gone (``| head``): say nothing at exit either."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_version(console: Console) -> int:
+    from importlib.metadata import version
+
+    number = version("memlocket")
+    console.result({"version": number}, f"memlocket {number}")
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""Commands on single memories: remember, recall, search, list, get, versions, forget, restore."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from memory_manager.cli import memory_text
+from memory_manager.cli.arguments import (
+    MEMORY_TYPES,
+    Commands,
+    add_command,
+    add_filters,
+    filters_of,
+    future_moment,
+    positive,
+    ratio,
+)
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_OK, Usage
+from memory_manager.cli.output import counted
+
+DEFAULT_PATH = "notes"
+MAX_STDIN_BYTES = 1_000_000
+
+
+def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    _register_remember(add_command(commands, shared, "remember", run_remember, "store one memory"))
+    recall = add_command(
+        commands, shared, "recall", run_recall, "what is known about a question, ready to read"
+    )
+    recall.add_argument("query", metavar="QUESTION")
+    recall.add_argument("--max-items", type=positive, default=8, help="at most this many")
+    recall.add_argument("--max-tokens", type=positive, default=1200, help="token budget")
+    add_filters(recall)
+    search = add_command(commands, shared, "search", run_search, "ranked hits with their scores")
+    search.add_argument("query", metavar="QUERY", help="words or a question; * for everything")
+    search.add_argument("--limit", type=positive, default=10)
+    search.add_argument("--explain", action="store_true", help="with --json: why each was found")
+    add_filters(search)
+    listing = add_command(commands, shared, "list", run_list, "stored memories, newest first")
+    listing.add_argument("--limit", type=positive, default=20)
+    listing.add_argument("--offset", type=positive, metavar="N", help="leave out the first N")
+    listing.add_argument("--include-deleted", action="store_true", help="forgotten ones too")
+    add_filters(listing)
+    get = add_command(commands, shared, "get", run_get, "one memory, whole")
+    get.add_argument("id", metavar="ID")
+    versions = add_command(commands, shared, "versions", run_versions, "history of one memory")
+    versions.add_argument("id", metavar="ID")
+    _register_forget(add_command(commands, shared, "forget", run_forget, "forget memories"))
+    restore = add_command(
+        commands, shared, "restore", run_restore, "bring back a forgotten memory or an old version"
+    )
+    restore.add_argument("id", metavar="ID")
+    restore.add_argument("--version", type=positive, dest="number", help="see: memlocket versions")
+    restore.add_argument("--reason")
+
+
+def _register_remember(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", metavar="TEXT", help="what to remember; - reads standard input")
+    parser.add_argument("--path", default=DEFAULT_PATH, help=f"default: {DEFAULT_PATH}")
+    parser.add_argument("--bucket")
+    parser.add_argument("--scope")
+    parser.add_argument("--type", choices=MEMORY_TYPES, dest="memory_type")
+    parser.add_argument("--tag", action="append", default=[], dest="tags", metavar="TAG")
+    parser.add_argument("--importance", type=ratio, metavar="0..1")
+    parser.add_argument("--confidence", type=ratio, metavar="0..1")
+    parser.add_argument("--source", help="where it comes from")
+    parser.add_argument(
+        "--expires", type=future_moment, dest="expires_at", metavar="TIME", help="a time, or 30d"
+    )
+    parser.add_argument("--key", dest="semantic_key", help="replaces what has the same key")
+    parser.add_argument(
+        "--allow-duplicate", action="store_true", help="store it even if it is there already"
+    )
+
+
+def _register_forget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--redact", action="store_true", help="keep the row, remove its text from every version"
+    )
+    how.add_argument("--hard", action="store_true", help="for good, not restorable")
+    parser.add_argument("--reason")
+
+
+def run_remember(arguments: argparse.Namespace, context: Context) -> int:
+    text = _standard_input() if arguments.text == "-" else arguments.text
+    names = ("bucket", "scope", "memory_type", "importance", "confidence", "source")
+    memory = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    memory |= {"content": text, "path": arguments.path, "dedupe": not arguments.allow_duplicate}
+    if arguments.expires_at:
+        memory["expires_at"] = arguments.expires_at
+    if arguments.semantic_key:
+        memory["semantic_key"] = arguments.semantic_key
+    if arguments.tags:
+        memory["metadata"] = {"tags": arguments.tags}
+    with context.client() as client:
+        answer = client.remember(memory)
+    context.console.result(answer, memory_text.written(answer))
+    if removed := memory_text.redaction_note(answer):
+        context.console.warn(removed)
+    return EXIT_OK
+
+
+def _standard_input() -> str:
+    raw = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    if len(raw) > MAX_STDIN_BYTES:
+        raise Usage(f"Standard input holds more than {MAX_STDIN_BYTES} bytes.")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Usage("Standard input is not UTF-8 text.") from None
+
+
+def run_recall(arguments: argparse.Namespace, context: Context) -> int:
+    question = {
+        "query": arguments.query,
+        "max_items": arguments.max_items,
+        "max_tokens": arguments.max_tokens,
+        **filters_of(arguments),
+    }
+    with context.client() as client:
+        answer = client.recall_context(question)
+    text = str(answer.get("context_text") or "")
+    context.console.result(answer, text or "Nothing found.")
+    _note_degraded(context, answer)
+    return EXIT_OK
+
+
+def run_search(arguments: argparse.Namespace, context: Context) -> int:
+    query = {
+        "query": arguments.query,
+        "limit": arguments.limit,
+        "explain": arguments.explain or None,
+        **filters_of(arguments),
+    }
+    with context.client() as client:
+        answer = client.search(query)
+    context.console.result(answer, memory_text.hits(_items(answer)) or "Nothing found.")
+    _note_degraded(context, answer)
+    return EXIT_OK
+
+
+def run_list(arguments: argparse.Namespace, context: Context) -> int:
+    query = {
+        "limit": arguments.limit,
+        "offset": arguments.offset,
+        "include_deleted": arguments.include_deleted or None,
+        **filters_of(arguments),
+    }
+    with context.client() as client:
+        answer = client.list_memories(query)
+    items = cast("Sequence[Mapping[str, object]]", answer.get("memories") or [])
+    context.console.result(answer, memory_text.listing(items) or "No memories here.")
+    if items:
+        more = answer.get("next_offset")
+        total = answer.get("total")
+        context.console.note(
+            f"{len(items)} of {counted(total, 'memory', 'memories')}"
+            if isinstance(total, int)
+            else counted(len(items), "memory", "memories")
+        )
+        if more:
+            context.console.note(f"More with: --offset {more}")
+    return EXIT_OK
+
+
+def run_get(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        answer = client.get(arguments.id)
+    context.console.result(answer, memory_text.whole(answer))
+    return EXIT_OK
+
+
+def run_versions(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        answer = client.versions(arguments.id)
+    versions = cast("Sequence[Mapping[str, object]]", answer.get("versions") or [])
+    context.console.result(answer, memory_text.history(versions))
+    return EXIT_OK
+
+
+def run_forget(arguments: argparse.Namespace, context: Context) -> int:
+    mode = "redact" if arguments.redact else "hard_delete" if arguments.hard else "soft_delete"
+    answers: list[Mapping[str, object]] = []
+    with context.client() as client:
+        for memory_id in arguments.ids:
+            body = {"mode": mode, "reason": arguments.reason}
+            answers.append(client.forget(memory_id, body))
+    lines = [memory_text.forgotten(answer) for answer in answers]
+    context.console.result({"results": answers}, "\n".join(lines))
+    return EXIT_OK
+
+
+def run_restore(arguments: argparse.Namespace, context: Context) -> int:
+    body = {"version": arguments.number, "reason": arguments.reason}
+    given = {name: value for name, value in body.items() if value is not None}
+    with context.client() as client:
+        answer = client.restore(arguments.id, given)
+    context.console.result(answer, memory_text.written(answer))
+    return EXIT_OK
+
+
+def _items(answer: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
+    return cast("Sequence[Mapping[str, object]]", answer.get("results") or [])
+
+
+def _note_degraded(context: Context, answer: Mapping[str, object]) -> None:
+    reasons = [str(reason) for reason in cast("Sequence[object]", answer.get("degraded") or [])]
+    for reason in reasons:
+        context.console.note(f"note: {memory_text.DEGRADED.get(reason, reason)}")

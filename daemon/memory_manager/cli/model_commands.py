@@ -1,0 +1,112 @@
+"""``memlocket model`` and ``memlocket embeddings``: recall by meaning, prepared on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from memory_manager.cli.arguments import Commands, add_command, add_group
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_OK
+from memory_manager.cli.output import facts, table
+
+if TYPE_CHECKING:
+    from memory_manager.recall.models.installed import PreparedModel
+
+_NEXT = "A running memory service takes it up after: memlocket restart"
+
+
+def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    model = add_group(commands, shared, "model", "embedding models")
+    prepare = add_command(
+        model, shared, "prepare", run_prepare, "prepare a model from an installed package",
+        "Works offline. Takes about a minute; the result does not need torch.",
+    )  # fmt: skip
+    prepare.add_argument("id", metavar="ID", nargs="?", help="default: the best one that is here")
+    prepare.add_argument(
+        "--if-missing", action="store_true", help="nothing to do if one is prepared already"
+    )
+    add_command(model, shared, "status", run_status, "which models are prepared")
+    embeddings = add_group(commands, shared, "embeddings", "recall by meaning")
+    add_command(
+        embeddings, shared, "install", run_install, "install what recall by meaning needs",
+        "Installs torch without CUDA and sentence-transformers into this Python environment, then\n"
+        "prepares the multilingual model. About 1.4 GB on disk, a few minutes.",
+    )  # fmt: skip
+
+
+def run_prepare(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.recall.models.installed import find_model
+    from memory_manager.recall.models.settings import EmbeddingSettings
+
+    folder = context.directories.models
+    if arguments.if_missing:
+        known = find_model(folder, EmbeddingSettings())
+        if known is not None:
+            context.console.result(_as_json(known), f"Prepared already: {known.model_key}")
+            return EXIT_OK
+    made = _prepare(arguments.id, context)
+    context.console.result(_as_json(made), f"Prepared: {made.model_key}")
+    context.console.note(_NEXT)
+    return EXIT_OK
+
+
+def _prepare(model_id: str | None, context: Context) -> PreparedModel:
+    from memory_manager.base.private_files import ensure_private_directory
+    from memory_manager.recall.models.prepare import PrepareStep, prepare, prepare_best
+
+    ensure_private_directory(context.directories.data)
+    with context.console.progress("prepare", None, "steps") as advance:
+
+        def step(done: PrepareStep) -> None:
+            advance(1)
+
+        if model_id is None:
+            return prepare_best(context.directories.models, step)
+        return prepare(model_id, context.directories.models, step)
+
+
+def _as_json(model: PreparedModel) -> dict[str, object]:
+    return {
+        "id": model.folder.name,
+        "model_key": model.model_key,
+        "backend": str(model.manifest.backend),
+        "folder": str(model.folder),
+    }
+
+
+def run_status(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.recall.models.installed import list_models, runtime_is_installed
+    from memory_manager.recall.models.manifest import Backend
+
+    models = list_models(context.directories.models)
+    runtimes = {str(backend): runtime_is_installed(backend) for backend in Backend}
+    document: dict[str, object] = {
+        "models": [_as_json(model) for model in models],
+        "runtimes": runtimes,
+    }
+    rows = [(model.folder.name, str(model.manifest.backend), model.model_key) for model in models]
+    text = table(("MODEL", "RUNS WITH", "KEY"), rows) if rows else "No model is prepared."
+    installed = facts(
+        (name, "installed" if there else "absent") for name, there in runtimes.items()
+    )
+    context.console.result(document, f"{text}\n\n{installed}")
+    if not models:
+        context.console.note("Prepare one: memlocket embeddings install")
+    return EXIT_OK
+
+
+def run_install(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.recall.models.install import install_embeddings
+
+    with context.console.progress("install", None, "steps") as advance:
+
+        def step(text: str) -> None:
+            advance(1)
+            context.console.note(text)
+
+        install_embeddings(step)
+    made = _prepare(None, context)
+    context.console.result(_as_json(made), f"Recall by meaning is ready: {made.model_key}")
+    context.console.note(_NEXT)
+    return EXIT_OK

@@ -1,0 +1,160 @@
+"""What commands print: one JSON document with ``--json``, else text for people.
+
+Results go to standard output, everything else to standard error. Nothing here knows a command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import shutil
+import sys
+import unicodedata
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TextIO
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.cli.errors import code_of, exit_code_of, title_of
+
+Advance = Callable[[int], object]
+DEFAULT_COLUMNS = 100
+MIN_COLUMN_WIDTH = 8
+
+
+class Console:
+    """Standard output and error of one command."""
+
+    def __init__(
+        self, *, as_json: bool = False, out: TextIO | None = None, err: TextIO | None = None
+    ) -> None:
+        self.as_json = as_json
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+
+    def result(self, document: Mapping[str, object], text: str) -> None:
+        """The outcome of a command: the document with ``--json``, else the text."""
+        if self.as_json:
+            print(json.dumps(document, ensure_ascii=False, indent=2), file=self._out)
+        elif text:
+            print(_printable(text), file=self._out)
+
+    def note(self, text: str) -> None:
+        """A remark for people; silent with ``--json``."""
+        if not self.as_json:
+            print(_printable(text), file=self._err)
+
+    def warn(self, text: str) -> None:
+        """Something the owner must know, also beside JSON."""
+        print(_printable(f"warning: {text}"), file=self._err)
+
+    def error(self, error: MemlocketError) -> int:
+        """Show an error with its way out; returns the exit code."""
+        exit_code = exit_code_of(error)
+        if self.as_json:
+            details = {
+                "code": code_of(error),
+                "title": title_of(error),
+                "message": error.message,
+                "hint": error.hint,
+                "exit_code": exit_code,
+            }
+            print(json.dumps({"error": details}, ensure_ascii=False, indent=2), file=self._out)
+            return exit_code
+        print(_printable(f"memlocket: {title_of(error)}: {error.message}"), file=self._err)
+        if error.hint:
+            print(_printable(f"  {error.hint}"), file=self._err)
+        return exit_code
+
+    @contextlib.contextmanager
+    def progress(self, what: str, total: int | None, unit: str) -> Generator[Advance]:
+        """A progress bar on standard error, only on a terminal and never with ``--json``."""
+        if self.as_json or not self._err.isatty():
+            yield lambda count: None
+            return
+        from tqdm import tqdm
+
+        with tqdm(
+            desc=what, total=total, unit=f" {unit}", file=self._err, leave=False, dynamic_ncols=True
+        ) as bar:
+            yield bar.update
+
+
+def _printable(text: str) -> str:
+    """Without control characters that could drive the terminal; stored text may hold any."""
+    return "".join(
+        character
+        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
+        else "\ufffd"
+        for character in text
+    )
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """Aligned ``name  value`` lines; pairs whose value is None are left out."""
+    shown = [(name, str(value)) for name, value in pairs if value is not None]
+    width = max((len(name) for name, _ in shown), default=0)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns; the last one is cut to the width of the terminal."""
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(_width(line[at]) for line in lines) for at in range(len(header) - 1)]
+    room = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
+    last = max(MIN_COLUMN_WIDTH, room - sum(widths) - 2 * len(widths))
+    shown: list[str] = []
+    for line in lines:
+        cells = [
+            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=False)
+        ]
+        shown.append("  ".join([*cells, shortened(line[-1], last)]).rstrip())
+    return "\n".join(shown)
+
+
+def shortened(text: str, columns: int) -> str:
+    """The first line's worth of a text: blanks folded, cut with an ellipsis."""
+    flat = " ".join(text.split())
+    if _width(flat) <= columns:
+        return flat
+    kept, used = "", 0
+    for character in flat:
+        used += _width(character)
+        if used > columns - 1:
+            break
+        kept += character
+    return kept.rstrip() + "…"
+
+
+def _width(text: str) -> int:
+    """Terminal columns: East Asian wide characters take two."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def local_time(rfc3339: object) -> str:
+    """``2026-01-02 03:04`` in the local time zone; the value itself if it is no time."""
+    try:
+        moment = datetime.datetime.fromisoformat(str(rfc3339).replace("Z", "+00:00"))
+    except ValueError:
+        return str(rfc3339)
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def size(bytes_count: object) -> str:
+    """``12.3 MiB``; an empty text for something that is no number."""
+    if not isinstance(bytes_count, (int, float)):
+        return ""
+    value = float(bytes_count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """``1 memory``, ``2 memories``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

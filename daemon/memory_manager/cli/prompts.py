@@ -1,0 +1,73 @@
+"""Asking for secrets: on the terminal or from a file descriptor, never argv or environment."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import warnings
+
+from memory_manager.cli.errors import NotConfirmed, NoTerminal, Usage
+
+MAX_SECRET_BYTES = 4096
+
+
+def has_terminal() -> bool:
+    """Whether there is somebody to ask: both sides of the conversation are a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def read_descriptor(descriptor: int) -> str:
+    """The first line of a descriptor the caller opened for us; Usage if it holds none."""
+    try:
+        with os.fdopen(os.dup(descriptor), "rb") as stream:
+            raw = stream.readline(MAX_SECRET_BYTES + 1)
+    except OSError as error:
+        raise Usage(f"File descriptor {descriptor} cannot be read: {error.strerror}.") from None
+    if len(raw) > MAX_SECRET_BYTES:
+        raise Usage(f"More than {MAX_SECRET_BYTES} bytes on file descriptor {descriptor}.")
+    try:
+        text = raw.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Usage(f"File descriptor {descriptor} does not hold UTF-8 text.") from None
+    if not text:
+        raise Usage(f"Nothing to read on file descriptor {descriptor}.")
+    return text
+
+
+def ask_secret(label: str, descriptor: int | None = None) -> str:
+    """A secret from ``descriptor`` if one is given, else typed without echo."""
+    if descriptor is not None:
+        return read_descriptor(descriptor)
+    if not has_terminal():
+        raise NoTerminal()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)  # never with echo
+        try:
+            typed = getpass.getpass(f"{label}: ", stream=sys.stderr)
+        except (getpass.GetPassWarning, EOFError):
+            raise NoTerminal() from None
+    if not typed:
+        raise NotConfirmed("Nothing was typed; nothing was changed.")
+    return typed
+
+
+def ask_new_passphrase(descriptor: int | None = None) -> str:
+    """A new passphrase, typed twice; one from a descriptor is taken as it is."""
+    if descriptor is not None:
+        return read_descriptor(descriptor)
+    first = ask_secret("New passphrase")
+    if ask_secret("Again") != first:
+        raise NotConfirmed("The two passphrases differ; nothing was changed.")
+    return first
+
+
+def ask_line(question: str) -> str:
+    """One visible line from the terminal."""
+    if not has_terminal():
+        raise NoTerminal("There is no terminal to ask on.", hint="Run this on a terminal.")
+    print(question, end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise NotConfirmed()
+    return line.strip()

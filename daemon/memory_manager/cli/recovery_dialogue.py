@@ -1,0 +1,46 @@
+"""Showing the 24 recovery words once, on a terminal only, and asking for three of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from memory_manager.cli.prompts import ask_line
+
+COLUMNS = 4
+_CLEAR = "\x1b[2J\x1b[3J\x1b[H"  # screen and scrollback, cursor home
+
+
+def confirm_on_terminal(words: Sequence[str]) -> bool:
+    """Show the words, take them off the screen, ask for three; False if one of them is wrong."""
+    from memory_manager.vault.recovery_words import positions_to_confirm
+
+    print(
+        "\nThese are your recovery words. They are the only way back after a lost passphrase.\n"
+        "Write them on paper; they are shown once.\n",
+        file=sys.stderr,
+    )
+    print(_grid(words), file=sys.stderr)
+    ask_line("\nPress Enter when you have written them down. ")
+    if os.environ.get("TERM", "dumb") != "dumb":
+        print(_CLEAR, end="", file=sys.stderr)
+    for position in positions_to_confirm():
+        if ask_line(f"Word {position + 1}: ").lower() != words[position]:
+            return False
+    return True
+
+
+def _grid(words: Sequence[str]) -> str:
+    rows = -(-len(words) // COLUMNS)
+    lines: list[str] = []
+    for row in range(rows):
+        cells = [f"{at + 1:>2} {words[at]:<10}" for at in range(row, len(words), rows)]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def write_words(words: Sequence[str], descriptor: int) -> None:
+    """One line with all words, to a descriptor that the caller opened for them."""
+    with os.fdopen(os.dup(descriptor), "w", encoding="ascii") as stream:
+        stream.write(" ".join(words) + "\n")

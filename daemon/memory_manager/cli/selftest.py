@@ -1,0 +1,87 @@
+"""``memlocket --selftest``: a real daemon on a temporary home remembers and recalls one sentence.
+
+It proves an installation, frozen builds included, without touching the user's own files.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.cli import service_process
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_OK
+from memory_manager.client.memory_client import connect_as_owner
+
+SENTENCE = "Memlocket keeps one encrypted memory for all agents."
+_KEYRING_OFF = "keyring.backends.null.Keyring"
+
+
+class SelfTestFailed(MemlocketError):
+    """The round trip in a temporary home did not work; the message says where it stopped."""
+
+    code = "selftest_failed"
+    title = "Self-test failed"
+
+
+def run_selftest(context: Context) -> int:
+    """Exit 0 and one line, or a sentence about the step that failed."""
+    seconds = round_trip(context.environ)
+    context.console.result(
+        {"selftest": "ok", "seconds": round(seconds, 2)}, f"Self-test passed in {seconds:.1f} s."
+    )
+    return EXIT_OK
+
+
+def round_trip(environ: Mapping[str, str]) -> float:
+    """Seconds it took; SelfTestFailed otherwise. Nothing is left behind."""
+    from memory_manager.vault.key_file import create_key_file
+    from memory_manager.vault.setup import create_vault
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="memlocket-selftest-") as folder:
+        home = Path(folder)
+        own = {
+            **environ,
+            "MEMLOCKET_HOME": folder,
+            "PYTHON_KEYRING_BACKEND": _KEYRING_OFF,
+        }
+        key_file = home / "vault.key"
+        try:
+            create_key_file(key_file)
+            create_vault(
+                home / "vault", passphrase=None, insecure_key_file=key_file, with_recovery=False
+            )
+            service_process.start_daemon(
+                own, home / "log", ["--insecure-key-file", os.fspath(key_file)]
+            )
+            try:
+                _remember_and_recall(own)
+            finally:
+                service_process.stop_daemon(own)
+        except MemlocketError as error:
+            raise SelfTestFailed(error.message, hint=error.hint) from error
+    return time.monotonic() - began
+
+
+def _remember_and_recall(environ: Mapping[str, str]) -> None:
+    labels = {
+        "X-Memory-OS-Agent-ID": "memlocket-selftest",
+        "X-Memory-OS-Agent-Instance-ID": "selftest",
+    }
+    with connect_as_owner(environ, headers=labels) as client:
+        written = client.remember({"content": SENTENCE, "path": "memlocket/selftest"})
+        found = client.recall_context({"query": "encrypted memory for agents", "max_items": 3})
+    items = found.get("items")
+    known = items if isinstance(items, list) else []
+    if not any(
+        isinstance(item, dict)
+        and item.get("id") == written.get("id")
+        and item.get("content") == SENTENCE
+        for item in known
+    ):
+        raise SelfTestFailed("What was remembered did not come back.")

@@ -1,0 +1,162 @@
+"""Commands on the memory service as a process: up, stop, restart, status."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from memory_manager.cli import service_process
+from memory_manager.cli.arguments import Commands, add_command
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_OK
+from memory_manager.cli.output import facts, local_time, size
+from memory_manager.cli.service_process import Start, Stop
+from memory_manager.client.discovery import DaemonAddress
+
+_STOPPED = {
+    Stop.NOT_RUNNING: "The memory service was not running.",
+    Stop.STOPPED: "Stopped.",
+    Stop.TERMINATED: "Stopped; it had to be told by a signal.",
+    Stop.KILLED: "Killed; it did not react. Its vault recovers at the next start.",
+}
+_LOCK_REASONS = {
+    "no_keyring": "no system keyring can open it",
+    "keyring_locked": "the system keyring is locked",
+    "reauth_required": "the passphrase is due again",
+    "no_terminal": "it opens with the passphrase",
+    "user": "you locked it",
+    "idle": "nobody used it for a while",
+    "suspend": "the machine was suspended",
+}
+_Section = Mapping[str, object]
+
+
+def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    up = add_command(commands, shared, "up", run_up, "start the memory service in the background")
+    _add_start_options(up)
+    add_command(commands, shared, "stop", run_stop, "stop the memory service")
+    restart = add_command(commands, shared, "restart", run_restart, "stop, then start")
+    _add_start_options(restart)
+    add_command(commands, shared, "status", run_status, "what runs, and how it is")
+
+
+def _add_start_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, help="fixed TCP port instead of a free one")
+    parser.add_argument(
+        "--insecure-key-file", type=Path, metavar="PATH", help="for tests and sandboxes only"
+    )
+
+
+def run_up(arguments: argparse.Namespace, context: Context) -> int:
+    options: list[str] = []
+    if arguments.port is not None:
+        options += ["--port", str(arguments.port)]
+    if arguments.insecure_key_file is not None:
+        options += ["--insecure-key-file", str(arguments.insecure_key_file.absolute())]
+    start, address = service_process.start_daemon(context.environ, context.directories.log, options)
+    with context.client() as client:
+        status = client.status()
+    document = {"start": start.value, "pid": address.pid, "url": address.url, "status": status}
+    word = "Running already" if start is Start.ALREADY_RUNNING else "Started"
+    context.console.result(document, f"{word}: pid {address.pid}, {address.url or address.socket}")
+    _note_vault(context, _section(status, "vault"))
+    return EXIT_OK
+
+
+def _note_vault(context: Context, vault: _Section) -> None:
+    state = vault.get("state")
+    if state == "absent":
+        context.console.note("There is no vault yet: memlocket stop; memlocket init; memlocket up")
+    elif state == "locked":
+        context.console.note(f"The vault is locked ({_reason(vault)}): memlocket unlock")
+    elif state not in ("unlocked", "verifying"):
+        context.console.note(f"The vault is {state}: memlocket doctor")
+
+
+def run_stop(arguments: argparse.Namespace, context: Context) -> int:
+    stop = service_process.stop_daemon(context.environ)
+    context.console.result({"stop": stop.value}, _STOPPED[stop])
+    return EXIT_OK
+
+
+def run_restart(arguments: argparse.Namespace, context: Context) -> int:
+    service_process.stop_daemon(context.environ)
+    return run_up(arguments, context)
+
+
+def run_status(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        status = client.status()
+        address = client.connection.address
+    context.console.result(status, status_text(status, address))
+    return EXIT_OK
+
+
+def status_text(status: _Section, address: DaemonAddress) -> str:
+    """The status as aligned lines: service, vault, memories, embeddings."""
+    vault, embeddings = _section(status, "vault"), _section(status, "embeddings")
+    service, counts = _section(status, "daemon"), _section(status, "counts")
+    crash = _section(service, "last_crash")
+    return facts(
+        [
+            ("service", f"running, pid {address.pid}, version {address.version}"),
+            (
+                "safe mode",
+                "yes: it crashed three times in a row" if service.get("safe_mode") else None,
+            ),
+            ("last crash", local_time(crash.get("at")) if crash else None),
+            ("socket", address.socket),
+            ("url", address.url or "off"),
+            ("vault", _vault_line(vault)),
+            (
+                "passphrase due",
+                local_time(vault["reauth_due_at"]) if vault.get("reauth_due_at") else None,
+            ),
+            ("recovery words", vault.get("recovery")),
+            ("memories", counts.get("memories")),
+            ("agents", counts.get("agents")),
+            ("embeddings", _embeddings_line(embeddings)),
+            ("", f"to mend: {embeddings['remedy']}" if embeddings.get("remedy") else None),
+        ]
+    )
+
+
+def _vault_line(vault: _Section) -> str:
+    state = str(vault.get("state", "unknown"))
+    if state == "locked":
+        return f"locked: {_reason(vault)}"
+    source = str(vault.get("unlock_source") or "").replace("_", " ")
+    line = f"{state}, by {source}" if state == "unlocked" and source else state
+    return (
+        f"{line}  (INSECURE: whoever reads the key file reads it)"
+        if vault.get("insecure")
+        else line
+    )
+
+
+def _reason(vault: _Section) -> str:
+    reason = str(vault.get("reason") or "locked")
+    return _LOCK_REASONS.get(reason, reason)
+
+
+def _embeddings_line(embeddings: _Section) -> str | None:
+    if not embeddings:
+        return None
+    parts = [str(embeddings.get("state", "unknown"))]
+    if embeddings.get("model_key"):
+        parts.append(str(embeddings["model_key"]))
+    if isinstance(embeddings.get("covered"), int):
+        queued = embeddings.get("queued")
+        parts.append(f"{embeddings['covered']} covered" + (f", {queued} queued" if queued else ""))
+    if embeddings.get("worker_rss_bytes"):
+        parts.append(size(embeddings["worker_rss_bytes"]))
+    if embeddings.get("last_error"):
+        parts.append(f"last error {embeddings['last_error']}")
+    return ", ".join(parts)
+
+
+def _section(document: _Section, name: str) -> _Section:
+    value = document.get(name)
+    return cast("_Section", value) if isinstance(value, dict) else {}

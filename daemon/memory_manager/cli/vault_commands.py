@@ -1,0 +1,208 @@
+"""Commands about the vault itself: setup, unlocking, passphrase, backup, key file, words."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from memory_manager.base.private_files import ensure_private_directory
+from memory_manager.cli import prompts
+from memory_manager.cli.arguments import Commands, add_command, add_group, add_passphrase_fd
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_OK, NoTerminal, Usage
+from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
+
+_KEY_FILE_WARNING = "whoever reads this key file reads the vault: for tests and sandboxes only"
+
+
+def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    init = add_command(
+        commands, shared, "init", run_init, "make the encrypted vault",
+        "Asks for a passphrase and shows 24 recovery words once. Without a terminal give the\n"
+        "passphrase with --passphrase-fd, or use a key file for a sandbox.",
+    )  # fmt: skip
+    init.add_argument("--insecure-key-file", type=Path, metavar="PATH", help="sandboxes only")
+    add_passphrase_fd(init)
+    init.add_argument(
+        "--recovery-fd", type=int, metavar="N", help="write the recovery words to descriptor N"
+    )
+    init.add_argument("--no-recovery", action="store_true", help="make no recovery words")
+    init.add_argument("--no-keyring", action="store_true", help="keep no key in the system keyring")
+
+    unlock = add_command(commands, shared, "unlock", run_unlock, "open the vault")
+    add_passphrase_fd(unlock)
+    unlock.add_argument(
+        "--recovery", action="store_true", help="with the 24 words; sets a new passphrase"
+    )
+    add_command(commands, shared, "lock", run_lock, "lock the vault now")
+
+    passphrase = add_command(
+        commands, shared, "passphrase", run_passphrase, "change the passphrase"
+    )
+    passphrase.add_argument(
+        "--add", action="store_true", help="the vault has none yet (made with a key file)"
+    )
+    add_passphrase_fd(passphrase)
+    add_passphrase_fd(passphrase, "--new-passphrase-fd")
+
+    backup = add_command(commands, shared, "backup", run_backup, "write an encrypted backup")
+    backup.add_argument("target", metavar="PATH", type=Path)
+    add_passphrase_fd(backup)
+
+    keyfile = add_group(commands, shared, "keyfile", "key files for tests and sandboxes")
+    new = add_command(
+        keyfile, shared, "new", run_keyfile_new, "make a new key file, never replaced"
+    )
+    new.add_argument("path", metavar="PATH", type=Path)
+
+    recovery = add_group(commands, shared, "recovery", "recovery words")
+    words = add_command(
+        recovery, shared, "new", run_recovery_new, "make new recovery words; the old ones end"
+    )
+    add_passphrase_fd(words)
+    words.add_argument("--recovery-fd", type=int, metavar="N", help="write them to descriptor N")
+
+
+def run_init(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.service.instance_lock import InstanceLock
+    from memory_manager.vault import setup
+    from memory_manager.vault.os_keyring import find_keyring
+
+    key_file: Path | None = arguments.insecure_key_file
+    folder = context.directories.vault
+    setup.check_free(folder)
+    if key_file is None and arguments.passphrase_fd is None and not prompts.has_terminal():
+        raise NoTerminal(hint="Give --passphrase-fd N, or --insecure-key-file PATH for a sandbox.")
+    with_words, show = _recovery_choice(arguments)
+    ensure_private_directory(context.directories.data)
+    with InstanceLock(context.directories.data):
+        passphrase = _init_passphrase(arguments, context)
+        keyring = None if arguments.no_keyring or passphrase is None else find_keyring()
+        made = setup.create_vault(
+            folder,
+            passphrase=passphrase,
+            insecure_key_file=key_file,
+            keyring=keyring,
+            with_recovery=with_words,
+            confirm_words=confirm_on_terminal if show else None,
+        )
+    if made.recovery_words is not None and arguments.recovery_fd is not None:
+        write_words(made.recovery_words, arguments.recovery_fd)
+    document: dict[str, object] = {
+        "vault": str(folder),
+        "recovery": str(made.recovery),
+        "keyring": made.keyring,
+        "insecure_key_file": key_file is not None,
+    }
+    context.console.result(document, f"Vault ready: {folder}")
+    if key_file is not None:
+        context.console.note(f"warning: {_KEY_FILE_WARNING}")
+        context.console.note(f"Next: memlocket up --insecure-key-file {key_file}")
+    else:
+        context.console.note(
+            "The system keyring opens it from now on." if made.keyring
+            else "It opens with your passphrase: memlocket unlock"
+        )  # fmt: skip
+        if str(made.recovery) == "none":
+            context.console.note("It has no recovery words: memlocket recovery new")
+        context.console.note("Next: memlocket up")
+    return EXIT_OK
+
+
+def _recovery_choice(arguments: argparse.Namespace) -> tuple[bool, bool]:
+    """Whether to make words, and whether to show them; never to anything but a terminal."""
+    if arguments.no_recovery:
+        return False, False
+    if arguments.recovery_fd is not None:
+        return True, False
+    asks = arguments.passphrase_fd is None and arguments.insecure_key_file is None
+    return asks, asks
+
+
+def _init_passphrase(arguments: argparse.Namespace, context: Context) -> str | None:
+    if arguments.passphrase_fd is not None:
+        return prompts.read_descriptor(arguments.passphrase_fd)
+    if arguments.insecure_key_file is not None:
+        return None
+    from memory_manager.vault.passphrase import generate_passphrase
+
+    context.console.note(
+        "Choose a passphrase; it opens the vault and guards export, backup and access.\n"
+        f"Six random words are a good one, for example:  {generate_passphrase()}"
+    )
+    return prompts.ask_new_passphrase()
+
+
+def run_unlock(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        if arguments.recovery:
+            words = prompts.ask_secret("The 24 recovery words", arguments.passphrase_fd)
+            answer = client.unlock_with_recovery_words(words, prompts.ask_new_passphrase())
+        else:
+            answer = client.unlock(prompts.ask_secret("Passphrase", arguments.passphrase_fd))
+    context.console.result(answer, f"Vault {_state(answer)}.")
+    return EXIT_OK
+
+
+def run_lock(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        answer = client.lock()
+    context.console.result(answer, f"Vault {_state(answer)}.")
+    return EXIT_OK
+
+
+def _state(answer: Mapping[str, object]) -> str:
+    vault = answer.get("vault")
+    return str(vault.get("state") if isinstance(vault, dict) else answer.get("state") or "ready")
+
+
+def run_passphrase(arguments: argparse.Namespace, context: Context) -> int:
+    if arguments.add and arguments.passphrase_fd is not None:
+        raise Usage("--add means that there is no present passphrase to read.")
+    with context.client() as client:
+        old = None
+        if not arguments.add:
+            old = prompts.ask_secret("Present passphrase", arguments.passphrase_fd)
+        new = prompts.ask_new_passphrase(arguments.new_passphrase_fd)
+        answer = client.change_passphrase(old, new)
+    context.console.result(answer, "Passphrase set.")
+    return EXIT_OK
+
+
+def run_backup(arguments: argparse.Namespace, context: Context) -> int:
+    target = str(arguments.target.absolute())
+    with context.client() as client, context.console.progress("backup", None, "step"):
+        answer = context.as_admin(client, lambda: client.backup(target), arguments.passphrase_fd)
+    context.console.result(answer, f"Backup written: {target}")
+    context.console.note("It opens with your passphrase or recovery words, on any machine.")
+    return EXIT_OK
+
+
+def run_keyfile_new(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.vault.key_file import create_key_file
+
+    path = arguments.path.absolute()
+    create_key_file(path)
+    context.console.result({"path": str(path)}, f"Key file written: {path}")
+    context.console.note(f"warning: {_KEY_FILE_WARNING}")
+    return EXIT_OK
+
+
+def run_recovery_new(arguments: argparse.Namespace, context: Context) -> int:
+    if arguments.recovery_fd is None and not prompts.has_terminal():
+        raise NoTerminal(hint="Give --recovery-fd N: the words are written there, once.")
+    with context.client() as client:
+        answer = context.as_admin(client, client.new_recovery_words, arguments.passphrase_fd)
+        words = [str(word) for word in cast("list[object]", answer.get("recovery_words") or [])]
+        confirmed = False
+        if arguments.recovery_fd is not None:
+            write_words(words, arguments.recovery_fd)
+        elif confirmed := confirm_on_terminal(words):
+            client.confirm_recovery_words()
+    state = "confirmed" if confirmed else "unconfirmed"
+    context.console.result({"recovery": state}, f"New recovery words: {state}.")
+    if arguments.recovery_fd is None and not confirmed:
+        context.console.note("A word was wrong. Run it again for new words; the old ones are void.")
+    return EXIT_OK
