@@ -9,11 +9,9 @@ from memory_manager.security.redact.result import (
     SanitizeResult,
     Severity,
 )
-from memory_manager.security.redact.sanitize import (
-    RULESET_VERSION,
-    sanitize_row,
-    sanitize_server_write,
-)
+from memory_manager.security.redact.rows import sanitize_row
+from memory_manager.security.redact.ruleset import RULESET_VERSION
+from memory_manager.security.redact.sanitize import sanitize_server_write
 
 __all__ = [
     "RULESET_VERSION",

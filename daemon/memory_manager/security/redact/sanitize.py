@@ -1,77 +1,108 @@
-"""First small sanitizer: labelled secrets, key blocks and the commonest vendor tokens."""
+"""Cleaning one text: scan, cut, and scan again until nothing is found. Contract: redaction.md 2, 7."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from memory_manager.security.redact.result import (
-    FieldRedaction,
-    RowResult,
-    SanitizeResult,
-    Severity,
-    count_rules,
-)
+from memory_manager.security.errors import SanitizerFailed
+from memory_manager.security.redact.contact import contact_details
+from memory_manager.security.redact.engine import MIN_CHARACTERS, Budget, OverBudgetError, scan
+from memory_manager.security.redact.ids import OVERSIZE, mark, marks_in
+from memory_manager.security.redact.labels import Family
+from memory_manager.security.redact.result import SanitizeResult, Severity, count_rules
+from memory_manager.security.redact.rule import Hit
+from memory_manager.security.redact.spans import cut, found_rules, unite
+from memory_manager.security.redact.values import is_secret_value
 
-RULESET_VERSION = "0"
+MAX_ROUNDS: Final = 6
 
-_RULES: tuple[tuple[str, Severity, re.Pattern[str]], ...] = (
-    (
-        "private-key",
-        Severity.HIGH_RISK,
-        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)", re.S),
-    ),
-    (
-        "github-token",
-        Severity.CREDENTIAL,
-        re.compile(r"(?:gh[pousr]_[0-9A-Za-z]{36,255}|github_pat_[0-9A-Za-z_]{60,255})"),
-    ),
-    ("memlocket-token", Severity.CREDENTIAL, re.compile(r"mlk_[A-Za-z0-9_-]{43}")),
-    ("aws-access-key-id", Severity.CREDENTIAL, re.compile(r"(?:AKIA|ASIA)[A-Z2-7]{16}")),
-    (
-        "labelled-secret",
-        Severity.CREDENTIAL,
-        re.compile(r"(?i)(?:token|secret|password|api_?key)=(?!\[REDACTED)(\S{8,200})"),
-    ),
-)
+Found = list[tuple[str, Severity]]
 
 
 def sanitize_server_write(text: str, *, redact_contact_pii: bool = False) -> SanitizeResult:
+    """The cleaned text and which rules fired, how often.
+
+    Credentials go always, contact data only with the flag. Raises TypeError for anything but a str and
+    SanitizerFailed if the text could not be checked; neither carries any part of it.
+    """
+    _require_text(text)
+    clean, found = clean_text(text, contact_pii=redact_contact_pii)
+    return SanitizeResult(clean, clean is not text, count_rules(found))
+
+
+def _require_text(text: Any) -> None:
     if not isinstance(text, str):
-        raise TypeError("sanitize_server_write needs a str")
-    found: list[tuple[str, Severity]] = []
-    clean = text
-    for rule, severity, pattern in _RULES:
-
-        def replace(match: re.Match[str], rule: str = rule, severity: Severity = severity) -> str:
-            found.append((rule, severity))
-            if match.re.groups:
-                return match[0][: match.start(1) - match.start()] + f"[REDACTED:{rule}]"
-            return f"[REDACTED:{rule}]"
-
-        clean = pattern.sub(replace, clean)
-    if not found:
-        return SanitizeResult(text, False, ())
-    return SanitizeResult(clean, True, count_rules(found))
+        raise TypeError("the sanitizer needs a str")
 
 
-def sanitize_row(row: Mapping[str, Any], *, redact_contact_pii: bool = False) -> RowResult:
-    found: list[FieldRedaction] = []
+def clean_text(
+    text: str, *, contact_pii: bool = False, family: Family = Family.NONE, sure: bool = False
+) -> tuple[str, Found]:
+    """The same for one leaf of a row whose key says ``family``; the same object if nothing changed."""
+    if len(text) < MIN_CHARACTERS and family is Family.NONE and not contact_pii:
+        return text, []
+    failed = False
+    try:
+        return _clean(text, contact_pii, family, sure)
+    except OverBudgetError:
+        return mark(OVERSIZE), [(OVERSIZE, Severity.CREDENTIAL)]
+    except Exception:
+        failed = True
+    # raised outside the handler, so that the error holds no context with the text in its frames
+    if failed:
+        raise SanitizerFailed
+    return text, []
 
-    def walk(value: Any, path: str) -> Any:
-        if isinstance(value, str):
-            result = sanitize_server_write(value)
-            found.extend(
-                FieldRedaction(r.rule, r.severity, r.count, path) for r in result.redactions
+
+def _clean(text: str, contact_pii: bool, family: Family, sure: bool) -> tuple[str, Found]:
+    found: Found = []
+    budget = Budget()
+    current = text
+    for _ in range(MAX_ROUNDS):
+        hits = _hits(current, budget, contact_pii, family, sure)
+        if not hits:
+            return current, found
+        found += found_rules(hits)
+        current = cut(current, hits)
+    # a text that keeps producing findings is not worth the risk
+    return mark(OVERSIZE), [*found, (OVERSIZE, Severity.CREDENTIAL)]
+
+
+def _hits(text: str, budget: Budget, contact_pii: bool, family: Family, sure: bool) -> list[Hit]:
+    """United hits of all stretches between marks."""
+    barriers = marks_in(text)
+    if not barriers:
+        return unite(_segment_hits(text, budget, contact_pii, family, sure))
+    hits: list[Hit] = []
+    position = 0
+    for start, end in [*barriers, (len(text), len(text))]:
+        segment = text[position:start]
+        hits += [
+            Hit(
+                hit.start + position,
+                hit.end + position,
+                hit.rule,
+                hit.severity,
+                hit.specificity,
+                hit.bare_token,
             )
-            return result.text
-        if isinstance(value, Mapping):
-            return {key: walk(item, f"{path}.{key}") for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [walk(item, f"{path}.{index}") for index, item in enumerate(value)]
-        return value
+            for hit in unite(_segment_hits(segment, budget, contact_pii, family, sure))
+        ]
+        position = end
+    return hits
 
-    cleaned = {key: walk(value, key) for key, value in row.items()}
-    high_risk = any(entry.severity is Severity.HIGH_RISK for entry in found)
-    return RowResult(cleaned, tuple(found), high_risk, bool(found))
+
+def _segment_hits(
+    segment: str, budget: Budget, contact_pii: bool, family: Family, sure: bool
+) -> list[Hit]:
+    hits: list[Hit] = []
+    if len(segment) >= MIN_CHARACTERS:
+        hits = scan(segment, budget)
+    if contact_pii and segment:
+        hits += contact_details(segment)
+    if family is not Family.NONE:
+        value = segment.strip()
+        if value and is_secret_value(value, family, quoted=True, tight=True, sure=sure):
+            start = segment.index(value)
+            hits.append(Hit(start, start + len(value), "labelled-secret", Severity.CREDENTIAL, 0))
+    return hits

@@ -1,0 +1,296 @@
+"""Generic carriers: URLs, authorization headers, cookies, command lines, netrc-like files.
+
+Each reader keeps scheme, user, host, name and quotes and removes the value only.
+Contract: redaction.md 7, 13.6.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from memory_manager.security.redact.labels import Family
+from memory_manager.security.redact.placeholders import is_placeholder, is_reference
+from memory_manager.security.redact.randomness import looks_random
+from memory_manager.security.redact.result import Severity
+from memory_manager.security.redact.rule import Hit
+from memory_manager.security.redact.values import is_secret_value
+
+_AUTHORITY: Final = re.compile(r"://([^\s\"'<>`/\\?#]{1,1024})")
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:[-+.]\w+)*|[a-z]+")
+_PUBLIC_DSN_HOST: Final = re.compile(
+    r"(?:[\w.-]*sentry[\w.-]*|[\w.-]*ingest[\w.-]*|[\w.:-]+/\d+)\b"
+)
+
+
+def url_userinfo(text: str) -> Iterator[Hit]:
+    """Passwords (and tokens in their place) between ``://`` and ``@``."""
+    position = text.find("://")
+    while position >= 0:
+        found = _AUTHORITY.match(text, position)
+        end = position + 3
+        if found is not None:
+            end = found.end()
+            authority = found[1]
+            # a later scheme in the same run starts an authority of its own
+            nested = authority.find("://")
+            if nested >= 0:
+                authority = authority[:nested]
+                end = position + 3 + max(nested, 1)
+            at = authority.rfind("@")
+            if at > 0:
+                span = _userinfo_secret(authority[:at], authority[at + 1 :], text, found.end())
+                if span is not None:
+                    yield Hit(
+                        position + 3 + span[0],
+                        position + 3 + span[1],
+                        "url-userinfo",
+                        Severity.CREDENTIAL,
+                        1,
+                        bare_token=True,
+                    )
+        position = text.find("://", end)
+
+
+def _userinfo_secret(userinfo: str, host: str, text: str, end: int) -> tuple[int, int] | None:
+    colon = userinfo.find(":")
+    if colon < 0:
+        if len(userinfo) < 16 or not any(c.isdigit() for c in userinfo) or "." in userinfo:
+            return None
+        if _PUBLIC_DSN_HOST.match(host + text[end : end + 20]):
+            return None
+        return (0, len(userinfo)) if _wanted(userinfo) else None
+    user, password = userinfo[:colon], userinfo[colon + 1 :]
+    if not password or not _wanted(password):
+        return None
+    if user.lower() in ("user", "username") and password.lower() in ("pass", "password", "passwd"):
+        return None
+    if _VERSION.fullmatch(host) and host[:1].isdigit():
+        return None
+    if password.isdigit() and len(password) <= 5 and ("." in user or user == "localhost"):
+        return None
+    return colon + 1, len(userinfo)
+
+
+def _wanted(value: str) -> bool:
+    return not is_placeholder(value) and not is_reference(value)
+
+
+_AUTH_HEADER: Final = re.compile(
+    r"(?:proxy-)?authorization\\{0,8}[\"']?[\])]?[ \t]{0,8}(?::|=>?|,)[ \t]{0,8}\\{0,8}[\"'`]?"
+    r"(?:(?P<scheme>bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|genie-?key|zoho-oauthtoken)[ \t+]{1,4})?"
+    r"(?P<value>[^\s\"'`<>\\,;]{8,8192})",
+    re.IGNORECASE,
+)
+_SCHEME: Final = re.compile(
+    r"(?P<scheme>bearer|basic|ssws|apikey)[ \t]{1,4}(?P<value>[0-9A-Za-z._~+/=-]{12,8192})",
+    re.IGNORECASE,
+)
+_DIGEST: Final = re.compile(r"\bresponse=\\?\"?([0-9a-f]{32,64})", re.IGNORECASE)
+
+
+def authorization(text: str, lowered: str) -> Iterator[Hit]:
+    """Values of Authorization headers, and of a scheme word on its own."""
+    if "authorization" in lowered:
+        for found in _AUTH_HEADER.finditer(text):
+            value = found["value"]
+            scheme = (found["scheme"] or "").lower()
+            if not _wanted(value) or value.lower() in ("bearer", "digest", "negotiate"):
+                continue
+            if scheme == "basic" and not _is_basic(value):
+                continue
+            if is_secret_value(value, Family.SECRET, quoted=True, tight=True, sure=bool(scheme)):
+                yield Hit(*found.span("value"), "auth-header", Severity.CREDENTIAL, 1)
+        for digest in _DIGEST.finditer(text):
+            yield Hit(*digest.span(1), "auth-header", Severity.CREDENTIAL, 1)
+    for word in ("bearer", "basic", "ssws", "apikey"):
+        if word + " " not in lowered and word + "\t" not in lowered:
+            continue
+        for found in _SCHEME.finditer(text):
+            value = found["value"].rstrip(".")
+            scheme = found["scheme"].lower()
+            good = (
+                _is_basic(value)
+                if scheme == "basic"
+                else sum(c.isdigit() for c in value) >= 2 or looks_random(value)
+            )
+            if good and _wanted(value) and not value.startswith(("-", "/")):
+                start = found.start("value")
+                yield Hit(start, start + len(value), "auth-header", Severity.CREDENTIAL, 1)
+        break
+
+
+def _is_basic(value: str) -> bool:
+    """Base64 of ``user:password``, or close enough to it to be cut off."""
+    try:
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (ValueError, binascii.Error):
+        return any(c.isdigit() for c in value) and len(value) >= 16
+    return b":" in decoded or (len(value) >= 16 and any(c.isdigit() for c in value))
+
+
+_COOKIE_HEADER: Final = re.compile(
+    r"(set-)?cookie2?\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,8}[\"']?", re.IGNORECASE
+)
+_COOKIE_PAIR: Final = re.compile(
+    r"([!#$%&*+.^_|~0-9A-Za-z-]{1,80})=([^\s;,\"'\\]{0,4096})(;[ \t]{0,4})?"
+)
+_COOKIE_HARMLESS: Final = re.compile(
+    r"_ga.*|_gid|_gcl.*|_fbp|utm.*|lang|locale|theme|path|domain|expires|max-age|samesite|priority|version|tz|timezone",
+    re.IGNORECASE,
+)
+
+
+def cookies(text: str, lowered: str) -> Iterator[Hit]:
+    """Values in Cookie and Set-Cookie headers; names and attributes stay."""
+    if "cookie" not in lowered:
+        return
+    for header in _COOKIE_HEADER.finditer(text):
+        position, first = header.end(), True
+        while True:
+            pair = _COOKIE_PAIR.match(text, position)
+            if pair is None:
+                break
+            value = pair[2]
+            wanted = not _COOKIE_HARMLESS.fullmatch(pair[1]) and (first or header[1] is None)
+            if wanted and _is_cookie_secret(value):
+                yield Hit(*pair.span(2), "cookie", Severity.CREDENTIAL, 1)
+            first = False
+            position = pair.end()
+            if pair[3] is None:
+                break
+
+
+def _is_cookie_secret(value: str) -> bool:
+    if len(value) < 8 or not _wanted(value):
+        return False
+    if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
+        return True
+    return len(value) >= 12 and looks_random(value)
+
+
+_USER_OPTION: Final = re.compile(
+    r"(?:^|[\s\"'\[(])(?:-u|--user|--proxy-user|-U|--userpass)(?:[ =]{1,4}|\\?[\"'], ?\\?[\"'])\\?[\"']?"
+    r"([^\s:\"'\\]{1,80}):([^\s\"'\\]{1,256})"
+)
+_COMMANDS: Final = (
+    (
+        ("mysql", "mariadb"),
+        re.compile(
+            r"\b(?:mysql\w{0,10}|mariadb\w{0,10})\b[^\n|;&]{0,200}?\s-p([^\s\"'\\=-][^\s\"'\\]{3,120})"
+        ),
+    ),
+    (
+        ("sshpass",),
+        re.compile(r"\bsshpass\s{1,4}-p\s{0,4}[\"']?([^\s\"'\\]{3,120})"),
+    ),
+    (
+        ("redis-cli",),
+        re.compile(r"\bredis-cli\b[^\n|;&]{0,120}?\s-a\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
+    ),
+    (
+        (
+            "docker login",
+            "podman login",
+            "helm registry",
+            "az login",
+            "oc login",
+            "sqlcmd",
+            "bcp ",
+            "smbclient",
+            "ldap",
+            "mongo",
+        ),
+        re.compile(
+            r"\b(?:(?:docker|podman|az|oc|skopeo|crane|buildah) login|helm registry login|sqlcmd|bcp|ldap\w{3,8}|mongo\w{0,8})"
+            r"\b[^\n|;&]{0,160}?\s-(?:p|P|w)\s{1,4}[\"']?([^\s\"'\\-][^\s\"'\\]{3,256})"
+        ),
+    ),
+    (
+        ("openssl",),
+        re.compile(
+            r"\bopenssl\b[^\n|;&]{0,200}?\s-pass(?:in|out)?\s{1,4}[\"']?pass:([^\s\"'\\]{3,256})"
+        ),
+    ),
+    (
+        ("requirepass", "masterauth"),
+        re.compile(r"\b(?:requirepass|masterauth)\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
+    ),
+    (
+        ("identified by", "identified with", "with password", "encrypted password"),
+        re.compile(
+            r"\b(?i:identified (?:with \w{3,40} )?by|(?:with |encrypted )password)\s{1,4}\\?[\"']([^\"'\\\n]{3,256})"
+        ),
+    ),
+)
+
+
+def command_lines(text: str, lowered: str) -> Iterator[Hit]:
+    """Passwords given to programs as options or statements."""
+    if "-u" in lowered or "--user" in lowered or "--proxy-user" in lowered:
+        for found in _USER_OPTION.finditer(text):
+            user, password = found[1], found[2]
+            if not _wanted(password) or (user.isdigit() and password.isdigit()):
+                continue
+            plain = password.isalpha() and password.islower()
+            if plain and not re.search(
+                r"curl|http|wget|api", lowered[max(0, found.start() - 200) : found.end() + 80]
+            ):
+                continue
+            if user.startswith(("http", "$")) or password.startswith("//"):
+                continue
+            yield Hit(*found.span(2), "cli-credential", Severity.CREDENTIAL, 1)
+    for anchors, pattern in _COMMANDS:
+        if any(anchor in lowered for anchor in anchors):
+            for found in pattern.finditer(text):
+                if _wanted(found[1]):
+                    yield Hit(*found.span(1), "cli-credential", Severity.CREDENTIAL, 1)
+
+
+_PGPASS: Final = re.compile(
+    r"(?:^|(?<=[\n\"'`]))[ \t]{0,8}(?:[\w.*-]{1,80}):(?:\d{2,5}|\*):(?:[\w.*-]{1,63}):(?:[\w.*@-]{1,63}):"
+    r"((?:[^\s:\\\"'`]|\\[:\\]){4,256})",
+)
+_NETRC: Final = re.compile(
+    r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}|default)[ \t\r\n]{1,8}(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
+    r"(?:account[ \t]{1,8}\S{1,80}[ \t\r\n]{1,8})?password[ \t]{1,8}[\"']?([^\s\"'`]{3,400})"
+)
+_DOCKER_AUTH: Final = re.compile(
+    r"\\{0,8}[\"'](?:auth|identitytoken|registrytoken)\\{0,8}[\"']\s{0,8}:\s{0,8}\\{0,8}[\"']([0-9A-Za-z+/=_.-]{8,4096})"
+)
+_SECRET_KIND: Final = re.compile(r"kind\\{0,8}[\"']?\s{0,4}:\s{0,4}\\{0,8}[\"']?Secret\b")
+_SECRET_DATA: Final = re.compile(
+    r"(?:^|[\n{,])[ \t]{0,12}\\{0,8}[\"']?(?:string)?[dD]ata\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}(?=[\n{\\])"
+)
+_SECRET_ENTRY: Final = re.compile(
+    r"(?:[\s{,]|\\n){1,40}\\{0,8}[\"']?[\w.-]{1,80}\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}\\{0,8}[\"']?([^\s\"'\\,{}|>][^\s\"'\\,{}]{3,8192})\\{0,8}[\"']?"
+)
+
+
+def credential_files(text: str, lowered: str) -> Iterator[Hit]:
+    """netrc, pgpass, docker configuration, Kubernetes Secret manifests."""
+    if "machine" in lowered or "default" in lowered:
+        if "password" in lowered:
+            for found in _NETRC.finditer(text):
+                if _wanted(found[1]):
+                    yield Hit(*found.span(1), "netrc", Severity.CREDENTIAL, 1)
+    if text.count(":") >= 4:
+        for found in _PGPASS.finditer(text):
+            if _wanted(found[1]) and not found[1].isdigit():
+                yield Hit(*found.span(1), "pgpass", Severity.CREDENTIAL, 1)
+    if "auth" in lowered or "token" in lowered:
+        for found in _DOCKER_AUTH.finditer(text):
+            if _wanted(found[1]) and _is_basic(found[1]):
+                yield Hit(*found.span(1), "docker-auth", Severity.CREDENTIAL, 1)
+    if "secret" in lowered and "data" in lowered and _SECRET_KIND.search(text):
+        for data in _SECRET_DATA.finditer(text):
+            position = data.end()
+            if text[position : position + 1] == "{":
+                position += 1
+            while (entry := _SECRET_ENTRY.match(text, position)) is not None:
+                if _wanted(entry[1]):
+                    yield Hit(*entry.span(1), "labelled-secret", Severity.CREDENTIAL, 1)
+                position = entry.end()

@@ -1,0 +1,237 @@
+"""Scanning one text with all rules in all views at bounded cost. Contract: redaction.md 5, 6.
+
+The portable tier: an anchor gate in ``re``, every rule evaluated only at its anchors and only inside
+its window. A step budget, not a clock, bounds the cost.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from memory_manager.security.redact import carriers, key_material, views
+from memory_manager.security.redact.gate import AnchorGate, lower_same_length
+from memory_manager.security.redact.labelled import labelled_secrets
+from memory_manager.security.redact.placeholders import is_filled_body, is_placeholder
+from memory_manager.security.redact.result import Severity, severity_rank
+from memory_manager.security.redact.rule import Hit, Rule
+from memory_manager.security.redact.rules import RULES
+from memory_manager.security.redact.validators import VALIDATORS
+
+MIN_CHARACTERS: Final = 8
+MAX_STEPS: Final = 4_000_000
+MAX_DECODING_DEPTH: Final = 2
+MIN_RUN: Final = 16
+
+_RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
+# skips short words in one go, so that the search is linear; possessive, hence Python 3.11
+_NEXT_RUN: Final = re.compile(
+    rf"(?:[{_RUN_CLASS}]{{0,{MIN_RUN - 1}}}+[^{_RUN_CLASS}]++)*+([{_RUN_CLASS}]{{{MIN_RUN},}})"
+)
+_BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_HEX_RUN: Final = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
+_TOKEN_RUN: Final = re.compile(r"[0-9A-Za-z_-]*")
+_PRINTABLE: Final = re.compile(r"[\t\n\r\x20-\x7e\u00a0-\uffff]*")
+
+_BY_ANCHOR: Final[dict[str, tuple[Rule, ...]]] = {}
+for _rule in RULES:
+    for _anchor in _rule.anchors:
+        _BY_ANCHOR[_anchor] = (*_BY_ANCHOR.get(_anchor, ()), _rule)
+_GATE: Final = AnchorGate(sorted(_BY_ANCHOR))
+
+
+class OverBudgetError(Exception):
+    """The text asks for more steps than one string may cost."""
+
+
+class Budget:
+    """Counts the characters that verification may look at for one string."""
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self._left = steps
+
+    def charge(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise OverBudgetError
+
+
+@functools.cache
+def _compiled(rule: Rule) -> re.Pattern[str]:
+    # compiled at the first anchor hit: a start pays only for what it meets
+    return re.compile(rule.pattern)
+
+
+def scan(text: str, budget: Budget) -> list[Hit]:
+    """Hits in all views of one text without marks, as raw spans; may overlap."""
+    hits = list(scan_view(text, budget))
+    folded = views.normalised(text)
+    base = text
+    if folded is not None:
+        hits += _mapped(folded, scan_view(folded.text, budget))
+        base = folded.text
+    decoded = views.unescaped(base)
+    if decoded is not None:
+        view, left = decoded
+        found = list(_mapped(view, scan_view(view.text, budget)))
+        found += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
+        hits += found if folded is None else _mapped(folded, found)
+    together = views.joined(text)
+    if together is not None:
+        for hit in vendor_hits(together.text, lower_same_length(together.text), budget):
+            if together.crosses_edit(hit.start, hit.end):
+                hits += _mapped(together, (hit,))
+    hits += encoded_hits(text, budget, 0)
+    return hits
+
+
+def scan_view(text: str, budget: Budget) -> Iterator[Hit]:
+    """Every rule and reader on one reading of the text."""
+    lowered = lower_same_length(text)
+    budget.charge(len(text))
+    yield from vendor_hits(text, lowered, budget)
+    yield from key_material.armoured_blocks(text, lowered)
+    yield from key_material.seed_phrases(lowered)
+    yield from key_material.jwk_members(text, lowered)
+    yield from key_material.recovery_codes(text, lowered)
+    yield from labelled_secrets(text, lowered, budget.charge)
+    if "://" in text:
+        yield from carriers.url_userinfo(text)
+    yield from carriers.authorization(text, lowered)
+    yield from carriers.cookies(text, lowered)
+    yield from carriers.command_lines(text, lowered)
+    yield from carriers.credential_files(text, lowered)
+
+
+def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
+    """Only what needs no context: vendor shapes, key blocks, and labels that leave no doubt."""
+    lowered = lower_same_length(text)
+    budget.charge(len(text))
+    yield from vendor_hits(text, lowered, budget)
+    yield from key_material.armoured_blocks(text, lowered)
+    yield from key_material.seed_phrases(lowered)
+    yield from labelled_secrets(text, lowered, budget.charge, strict=True)
+    if "://" in text:
+        yield from carriers.url_userinfo(text)
+
+
+def runs(text: str) -> Iterator[tuple[int, int]]:
+    """Unbroken runs of token characters, long enough to hold a token."""
+    position = 0
+    while (found := _NEXT_RUN.match(text, position)) is not None:
+        yield found.span(1)
+        position = found.end()
+
+
+def vendor_hits(text: str, lowered: str, budget: Budget) -> Iterator[Hit]:
+    """The registry, evaluated at anchors inside long runs."""
+    covered: dict[str, int] = {}
+    for start, end in runs(text):
+        if end - start >= 51:
+            yield from key_material.long_run_keys(text, start, end)
+        for position, anchor in _GATE.hits(lowered, start, end):
+            if anchor == "eyj":
+                if position < covered.get(anchor, -1):
+                    continue
+                run = _TOKEN_RUN.match(text, position)
+                covered[anchor] = run.end() if run is not None else position
+            for rule in _BY_ANCHOR[anchor]:
+                if position < covered.get(rule.pattern, -1):
+                    continue
+                hit = _evaluate(rule, text, position, start, end, budget)
+                if hit is not None:
+                    covered[rule.pattern] = hit.end
+                    yield hit
+                    if hit.rule == "aws-access-key-id":
+                        yield from key_material.aws_secrets_near(text, hit.start, hit.end)
+
+
+def _evaluate(
+    rule: Rule, text: str, position: int, run_start: int, run_end: int, budget: Budget
+) -> Hit | None:
+    pattern = _compiled(rule)
+    limit = min(position + rule.window, run_end)
+    if rule.lead:
+        low = max(run_start, position - rule.lead)
+        found = pattern.search(text, low, limit)
+        budget.charge(limit - low)
+    else:
+        found = pattern.match(text, position, limit)
+        budget.charge((found.end() if found is not None else limit) - position)
+    if found is None:
+        return None
+    start, end = found.span(rule.group)
+    if found.end() == limit and limit < run_end:
+        # the window cut the body: it goes on while its kind of character does
+        tail = _TOKEN_RUN.match(text, limit, run_end)
+        end = tail.end() if tail is not None and end == limit else end
+    if rule.validator is not None and not VALIDATORS[rule.validator](text, start, end):
+        return None
+    if is_placeholder(text[start:end]) or _is_fill(rule, text, start, end, position):
+        return None
+    return Hit(start, end, rule.id, rule.severity, 2, rule.bare_token)
+
+
+def _is_fill(rule: Rule, text: str, start: int, end: int, position: int) -> bool:
+    """``ghp_xxxx``: a prefix with fill instead of a body. Only for rules anchored at their prefix."""
+    if rule.group or rule.lead or start != position:
+        return False
+    prefix = max((a for a in rule.anchors if text[start:end].lower().startswith(a)), key=len)
+    return is_filled_body(text[start + len(prefix) : end])
+
+
+def _mapped(view: views.View, hits: Iterable[Hit]) -> list[Hit]:
+    result: list[Hit] = []
+    for hit in hits:
+        if hit.end > hit.start:
+            start, end = view.raw_span(hit.start, hit.end)
+            result.append(Hit(start, end, hit.rule, hit.severity, hit.specificity, hit.bare_token))
+    return result
+
+
+def encoded_hits(text: str, budget: Budget, depth: int) -> Iterator[Hit]:
+    """Base64 and hex runs whose decoded text holds a secret; the whole run is removed."""
+    for start, end in runs(text):
+        if end - start < 20:
+            continue
+        for found in _BASE64_RUN.finditer(text, start, end):
+            decoded = _from_base64(found[0])
+            if decoded is None and _HEX_RUN.fullmatch(found[0].strip("_-")):
+                decoded = _from_hex(found[0].strip("_-"))
+            if decoded is None:
+                continue
+            budget.charge(len(decoded))
+            inner = list(scan_self_identifying(decoded, budget))
+            if depth + 1 < MAX_DECODING_DEPTH:
+                inner += encoded_hits(decoded, budget, depth + 1)
+            if inner:
+                worst = min(
+                    inner, key=lambda hit: (severity_rank(hit.severity), -hit.specificity, hit.rule)
+                )
+                yield Hit(*found.span(), worst.rule, worst.severity, worst.specificity)
+
+
+def _from_base64(run: str) -> str | None:
+    body = run.rstrip("=").replace("-", "+").replace("_", "/")
+    if len(body) % 4 == 1:
+        body = body[:-1]
+    try:
+        raw = base64.b64decode(body + "=" * (-len(body) % 4))
+        return _printable(raw)
+    except ValueError:
+        return None
+
+
+def _from_hex(run: str) -> str | None:
+    try:
+        return _printable(bytes.fromhex(run[: len(run) // 2 * 2]))
+    except ValueError:
+        return None
+
+
+def _printable(raw: bytes) -> str | None:
+    decoded = raw.decode("utf-8")
+    return decoded if _PRINTABLE.fullmatch(decoded) else None

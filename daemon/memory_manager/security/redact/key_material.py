@@ -1,0 +1,290 @@
+"""Private key blocks, seed phrases and checksummed keys: material found by structure.
+
+These need more than one anchored pattern: a block may be escaped, indented or cut off, a seed phrase is
+ordinary words, a WIF key has no literal. Contract: redaction.md 3, 13.5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from memory_manager.security.redact.bip39_words import WORDS
+from memory_manager.security.redact.placeholders import is_placeholder
+from memory_manager.security.redact.result import Severity
+from memory_manager.security.redact.rule import Hit
+from memory_manager.security.redact.validators import base58check, stellar_seed
+
+MAX_BLOCK_CHARACTERS: Final = 65_536
+MIN_KEY_CHARACTERS: Final = 16
+AWS_PAIR_DISTANCE: Final = 150
+MAX_BLOCKS: Final = 400
+
+_BEGIN: Final = re.compile(
+    r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|PRIVATE) ?-{4,5}"
+)
+_BEGIN_ANCHOR: Final = re.compile(r"-{4,5} ?BEGIN ", re.IGNORECASE)
+_END: Final = re.compile(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}")
+_NEXT_BEGIN: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}-{4,5}")
+_BREAK: Final = r"(?:\r?\n|\\+r\\+n|\\+n|\\+r|<br ?/?>)"
+_LINE: Final = re.compile(
+    r"(?P<break>" + _BREAK + r"|[ \t]+)?"
+    r"(?P<lead>(?:[ \t>|#*+,\"'`]|//|\\+t|\\+\"){0,24})"
+    r"(?P<body>(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|Subject|x-[a-z-]+)\s?:"
+    r"(?:[^\\\n\r]|\\(?![nr])){0,200}"
+    r"|[A-Za-z0-9+/_-]{1,4096}={0,3})?"
+)
+_CORE: Final = re.compile(r"[A-Za-z0-9+/=]{16,}")
+_PUTTY_END: Final = re.compile(r"Private-MAC: ?[0-9a-fA-F]{8,}")
+_PUTTY_LINE: Final = re.compile(
+    r"(?:[ \t]|" + _BREAK + r")*(?:Encryption|Comment|Public-Lines|Private-Lines|Key-Derivation"
+    r"|Argon2-[A-Za-z]+|Private-MAC|Private-Hash): ?[^\n\\]{0,200}"
+    r"|(?:[ \t]|" + _BREAK + r")*[A-Za-z0-9+/]{16,128}={0,2}"
+)
+
+
+def armoured_blocks(text: str, lowered: str) -> Iterator[Hit]:
+    """PEM, OpenSSH, PGP and SSH2 private keys, whole, escaped, indented, on one line or cut off."""
+    if "begin " in lowered and "private" in lowered:
+        position = 0
+        for _ in range(MAX_BLOCKS):
+            found = _BEGIN.search(text, position)
+            if found is None:
+                break
+            end = _block_end(text, found.end())
+            if end is None:
+                position = found.end()
+                continue
+            yield Hit(found.start(), end, "private-key", Severity.HIGH_RISK, 3)
+            position = end
+        else:
+            # absurdly many blocks: the rest goes as a whole rather than unread
+            yield Hit(position, len(text), "private-key", Severity.HIGH_RISK, 3)
+    start = lowered.find("putty-user-key-file-")
+    while start >= 0:
+        end = _putty_end(text, start)
+        yield Hit(start, end, "putty-key", Severity.HIGH_RISK, 3)
+        start = lowered.find("putty-user-key-file-", end)
+
+
+def _block_end(text: str, start: int) -> int | None:
+    """Where the block ends; None when no key follows the header (documentation about headers)."""
+    limit = min(len(text), start + MAX_BLOCK_CHARACTERS)
+    footer = _END.search(text, start, limit)
+    if footer is not None:
+        other = _NEXT_BEGIN.search(text, start, footer.start())
+        if other is None:
+            inside = text[start : footer.start()]
+            if _CORE.search(inside) is None or is_placeholder(inside.strip()):
+                return None
+            return footer.end()
+    position, core, full = start, 0, False
+    while position < len(text):
+        line = _LINE.match(text, position)
+        if line is None or line.end() == position:
+            break
+        body = line["body"] or ""
+        if body and ":" not in body:
+            keylike = (
+                len(body) >= MIN_KEY_CHARACTERS
+                or (full and (line["break"] or "").strip(" \t") != "")
+                or body.endswith("=")
+            )
+            if not keylike:
+                break
+            core += len(body)
+            full = len(body) >= 40
+        elif not body and not line["break"]:
+            break
+        position = line.end()
+    return position if core >= MIN_KEY_CHARACTERS else None
+
+
+def _putty_end(text: str, start: int) -> int:
+    footer = _PUTTY_END.search(text, start, start + MAX_BLOCK_CHARACTERS)
+    if footer is not None:
+        return footer.end()
+    first_break = re.compile(_BREAK).search(text, start, start + 200)
+    position = first_break.start() if first_break else min(len(text), start + 60)
+    while (line := _PUTTY_LINE.match(text, position)) is not None and line.end() > position:
+        position = line.end()
+    return position
+
+
+_WORD: Final = re.compile(r"[a-z]+")
+_MNEMONIC_SIZES: Final = (24, 21, 18, 15, 12)
+_MNEMONIC_LABEL: Final = re.compile(
+    r"seed|mnemonic|recovery|phrase|wallet|backup words|bip-?39|助记词|semente|semilla|シード"
+)
+_BETWEEN_WORDS: Final = re.compile(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
+
+
+def seed_phrases(lowered: str) -> Iterator[Hit]:
+    """BIP-39 phrases: list words in a row with a valid checksum, a label before, or a line alone."""
+    words = lowered.split(None, 100_000)
+    if sum(map(WORDS.__contains__, words)) < 12 and lowered.count(",") < 11:
+        if sum(word.rstrip(",.;\"'").lstrip("\"'[") in WORDS for word in words) < 12:
+            return
+    tokens = list(_WORD.finditer(lowered))
+    run: list[re.Match[str]] = []
+    for token in tokens:
+        joined = (
+            not run or _BETWEEN_WORDS.fullmatch(lowered, run[-1].end(), token.start()) is not None
+        )
+        if token[0] in WORDS and joined:
+            run.append(token)
+            continue
+        yield from _phrases_in(lowered, run)
+        run = [token] if token[0] in WORDS else []
+    yield from _phrases_in(lowered, run)
+
+
+def _phrases_in(lowered: str, run: list[re.Match[str]]) -> Iterator[Hit]:
+    if len(run) < 12:
+        return
+    start, end = run[0].start(), run[-1].end()
+    distinct = len({token[0] for token in run})
+    label = _MNEMONIC_LABEL.search(lowered, max(0, start - 80), start) is not None
+    alone = (
+        len(run) in _MNEMONIC_SIZES
+        and (
+            start == 0
+            or lowered[:start].rstrip(" \t\"'`").endswith(("\n", ":", "="))
+            or not lowered[:start].strip()
+        )
+        and (
+            end == len(lowered)
+            or lowered[end:].lstrip(" \t\"'`,.")[:1] in ("", "\n", "}", "\\", "<")
+        )
+    )
+    if distinct >= 6 and (label or alone):
+        yield Hit(start, end, "bip39-mnemonic", Severity.HIGH_RISK, 3)
+        return
+    first = 0
+    while first + 12 <= len(run):
+        for size in _MNEMONIC_SIZES:
+            if first + size <= len(run) and _checksum_holds(run[first : first + size]):
+                yield Hit(
+                    run[first].start(),
+                    run[first + size - 1].end(),
+                    "bip39-mnemonic",
+                    Severity.HIGH_RISK,
+                    3,
+                )
+                first += size - 1
+                break
+        first += 1
+
+
+def _checksum_holds(words: list[re.Match[str]]) -> bool:
+    number = 0
+    for word in words:
+        number = number << 11 | WORDS[word[0]]
+    bits = len(words) * 11
+    check_bits = bits // 33
+    entropy = (number >> check_bits).to_bytes((bits - check_bits) // 8, "big")
+    expected = hashlib.sha256(entropy).digest()[0] >> (8 - check_bits)
+    return number & ((1 << check_bits) - 1) == expected
+
+
+_WIF: Final = re.compile(r"[5KLc9][1-9A-HJ-NP-Za-km-z]{50,51}")
+_STELLAR: Final = re.compile(r"S[A-Z2-7]{55}")
+_DISCORD: Final = re.compile(r"[MNO][0-9A-Za-z_-]{23,27}\.[0-9A-Za-z_-]{6}\.[0-9A-Za-z_-]{27,60}")
+_ALNUM: Final = re.compile(r"[0-9A-Za-z]{51,60}")
+
+
+def long_run_keys(text: str, start: int, end: int) -> Iterator[Hit]:
+    """Keys without a literal inside one long unbroken run: WIF, Stellar seeds, Discord bot tokens."""
+    if "." in text[start:end]:
+        for found in _DISCORD.finditer(text, start, end):
+            yield Hit(*found.span(), "discord-bot-token", Severity.CREDENTIAL, 2)
+    for part in _ALNUM.finditer(text, start, end):
+        wif = _WIF.fullmatch(text, *part.span())
+        if wif is not None and base58check(wif[0]):
+            yield Hit(*part.span(), "wif", Severity.HIGH_RISK, 3)
+        seed = _STELLAR.fullmatch(text, *part.span())
+        if seed is not None and stellar_seed(seed[0]):
+            yield Hit(*part.span(), "stellar-secret-seed", Severity.CREDENTIAL, 2)
+
+
+_AWS_SECRET: Final = re.compile(r"[A-Za-z0-9/+]{40}")
+_AWS_RUN: Final = re.compile(r"[A-Za-z0-9/+=]{40,44}")
+
+
+def aws_secrets_near(text: str, start: int, end: int) -> Iterator[Hit]:
+    """40-character secrets close to a key id that stands at ``start``..``end``."""
+    low = max(0, start - AWS_PAIR_DISTANCE)
+    high = min(len(text), end + AWS_PAIR_DISTANCE)
+    for run in _AWS_RUN.finditer(text, low, high):
+        body = run[0].strip("=")
+        if is_aws_secret(body):
+            offset = run.start() + run[0].index(body)
+            yield Hit(offset, offset + 40, "aws-secret-access-key", Severity.HIGH_RISK, 3)
+
+
+def aws_secrets_in(text: str) -> Iterator[Hit]:
+    """The same anywhere in a text, for rows that hold a key id in another field."""
+    for run in _AWS_RUN.finditer(text):
+        if is_aws_secret(run[0].strip("=")):
+            yield Hit(*run.span(), "aws-secret-access-key", Severity.HIGH_RISK, 3)
+
+
+def is_aws_secret(body: str) -> bool:
+    """40 characters of both cases and digits that are neither a digest nor a path nor a sample."""
+    if _AWS_SECRET.fullmatch(body) is None or is_placeholder(body):
+        return False
+    return (
+        any("A" <= c <= "Z" for c in body)
+        and any("a" <= c <= "z" for c in body)
+        and any(c.isdigit() or c in "/+" for c in body)
+    )
+
+
+_JWK_MEMBER: Final = re.compile(
+    r"\\*[\"'](?P<name>d|p|q|dp|dq|qi|k)\\*[\"']\s{0,8}:\s{0,8}\\*[\"'](?P<value>[0-9A-Za-z_-]{16,1400}=*)\\*[\"']"
+)
+JWK_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k"})
+
+
+def jwk_members(text: str, lowered: str) -> Iterator[Hit]:
+    """The private members of JSON Web Keys in JSON text."""
+    if '"kty' not in lowered and "'kty" not in lowered:
+        return
+    for found in _JWK_MEMBER.finditer(text):
+        yield Hit(*found.span("value"), "jwk-private", Severity.HIGH_RISK, 3)
+
+
+_CODES_HEADING: Final = re.compile(
+    r"(?:recovery|backup|scratch|emergency|one[- ]time|2fa|mfa|reserve)[- ](?:login |access )?(?:codes?|keys?)"
+    r"|c[oó]digos? de (?:recupera[cç][aã]o|recuperaci[oó]n|respaldo|backup)|codes? de (?:secours|r[eé]cup[eé]ration)"
+    r"|wiederherstellungscodes?|резервные коды|恢复代码|恢復代碼|备用验证码|リカバリーコード|バックアップコード|복구 코드|kurtarma kodları"
+)
+_CODE: Final = re.compile(r"(?:[0-9a-z]{3,8}(?:[- ][0-9a-z]{3,8}){1,5}|[0-9]{6,12}|[0-9a-z]{8,16})")
+
+
+def recovery_codes(text: str, lowered: str) -> Iterator[Hit]:
+    """Two or more codes under a heading that calls them recovery or backup codes."""
+    if "code" not in lowered and "cód" not in lowered and lowered.isascii():
+        return
+    for heading in _CODES_HEADING.finditer(lowered):
+        hits = list(_codes_after(lowered, heading.end()))
+        if len(hits) >= 2:
+            yield from hits
+
+
+def _codes_after(lowered: str, start: int) -> Iterator[Hit]:
+    block = lowered[start : start + 1200]
+    blank = re.search(r"\S[ \t]*\n[ \t]*\n[ \t]*(?=[a-z]+ [a-z]+ )", block)
+    if blank is not None:
+        block = block[: blank.end()]
+    for piece in re.finditer(r"[^\n,;|]+", block):
+        content = piece[0].replace("\\n", "\n").strip(" \t-*•>`\"'[]().:")
+        content = re.sub(r"^\d{1,2}[.):]\s+", "", content)
+        for word in re.split(r"\n|\s{2,}|(?<=[0-9a-z]{8}) (?=[0-9a-z]{8})", content):
+            code = word.strip(" \t-*•>`\"'[]().:")
+            if _CODE.fullmatch(code) is None or not any(c.isdigit() for c in code):
+                continue
+            offset = start + piece.start() + piece[0].index(code)
+            yield Hit(offset, offset + len(code), "recovery-codes", Severity.CREDENTIAL, 1)

@@ -1,0 +1,312 @@
+"""Labelled secrets: ``password=...``, JSON and YAML keys, options, headers, prose, several languages.
+
+Contract: redaction.md 4.3, 13.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from memory_manager.security.redact.gate import AnchorGate
+from memory_manager.security.redact.key_material import is_aws_secret
+from memory_manager.security.redact.label_words import PASSWORD_PHRASES, SECRET_PHRASES, STEMS
+from memory_manager.security.redact.labels import Family, classify, classify_phrase, label_words
+from memory_manager.security.redact.result import Severity
+from memory_manager.security.redact.rule import Hit
+from memory_manager.security.redact.values import is_secret_value
+
+MAX_LABEL_CHARACTERS: Final = 64
+_LABEL_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+_ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES)
+_GATE: Final = AnchorGate(sorted(set(_ANCHORS)))
+
+_ASSIGN: Final = re.compile(
+    r"(?:\\{0,8}[\"'`])?[\])]?(?:\*\*|__|</(?:b|strong|code|td|th)>)?(?:[ \t]?\([^()\n]{1,30}\))?"
+    r"(?P<before>[ \t]{0,64})(?P<op>:=|=>|->|={1,3}|[:：＝]|(?<=[ \t])\||<td>)(?:\*\*|__)?"
+    r"(?P<after>(?:[ \t　]{0,64}[|>][+-]?[ \t]{0,8}(?:\n|\\n)[ \t]{1,40})"
+    r"|(?:[ \t]{0,8}\r?\n[ \t]{1,40})|[ \t　]{0,64})"
+)
+_PAIR: Final = re.compile(
+    r"(?:\\{0,8}[\"'`])?[ \t]{0,8}[,;]?(?:\s|\\n){0,40}\\{0,8}[\"']?(?i:value|val)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
+)
+_PAIR_BEFORE: Final = re.compile(
+    r"(?:name|key|id|variable|field|header)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,8}[\"'`]?$",
+    re.IGNORECASE,
+)
+_PROSE: Final = re.compile(
+    r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in|voor)[ \t][^\n.:=]{1,40}?)?"
+    r"(?:[ \t]{1,4}(?:is|was|será|é|es|est|ist|lautet|jest|to|это|=|—|–|->|becomes|now|remains|olan|olarak)"
+    r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3})"
+)
+_SPACE: Final = re.compile(r"[ \t]{1,8}")
+_XML_CLOSE: Final = re.compile(r"(?:\s[^<>\n]{0,60})?>")
+_SET_BEFORE: Final = re.compile(
+    r"(?:\b(?:set|setx|setenv|config|configure|env|arg|put|add|export)(?::\w+)?"
+    r"(?:[ \t]+(?:set|--\w+|-\w))?|\blogin[ \t]+\S{1,60}|\bmachine[ \t]+\S{1,60}.{0,60})[ \t]+\S{0,40}$",
+    re.IGNORECASE,
+)
+_QUOTE: Final = re.compile(r"(?:[fbruFBRU@$]{1,2}(?=[\"']))?(\\{0,8}[\"'`]|[“‘«「『„])")
+_CLOSING: Final = {"“": "”", "‘": "’", "«": "»", "「": "」", "『": "』", "„": "“"}
+_BARE: Final = re.compile(
+    r"(?:[^\s\"'`<>\\,;&，。；、！）」』】]"
+    r"|\\(?![nrtu\"'\\])|,(?=[^\s\"'`])|&(?![A-Za-z_]\w*=|amp;)|[\"'](?=[A-Za-z0-9@#$%^*]))+"
+)
+_CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_ESCAPED_BREAK: Final = re.compile(r"\\[nrt]")
+_AUTH_SCHEME: Final = re.compile(
+    r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+", re.IGNORECASE
+)
+
+
+def labelled_secrets(
+    text: str, lowered: str, charge: Callable[[int], None], *, strict: bool = False
+) -> Iterator[Hit]:
+    """Hits for values that a label calls secret; ``strict`` takes strong labels with ``:``/``=`` only.
+
+    ``charge`` is told how many characters each label costs.
+    """
+    done = 0
+    for position, anchor in _GATE.hits(lowered, 0, len(lowered)):
+        if position < done:
+            continue
+        start, end = _label_span(text, position, anchor)
+        if end <= done:
+            continue
+        done = end
+        charge(64)
+        hit = _after_label(text, start, end, charge, strict)
+        if hit is not None:
+            yield hit
+            done = hit.end
+
+
+def _label_span(text: str, position: int, anchor: str) -> tuple[int, int]:
+    before = text[max(0, position - MAX_LABEL_CHARACTERS) : position]
+    start = position - (len(before) - len(before.rstrip(_LABEL_CHARACTERS)))
+    after = text[position + len(anchor) : position + MAX_LABEL_CHARACTERS]
+    end = position + len(anchor) + len(after) - len(after.lstrip(_LABEL_CHARACTERS))
+    while end > position + len(anchor) and text[end - 1] in ".-":
+        end -= 1
+    return start, end
+
+
+def _after_label(
+    text: str, start: int, end: int, charge: Callable[[int], None], strict: bool
+) -> Hit | None:
+    """Look for a separator after the label, read the value and judge it."""
+    label = text[start:end]
+    found = _ASSIGN.match(text, end)
+    if found is not None:
+        family = _family(text, label, start)
+        if family is Family.NONE or (strict and family is Family.WEAK):
+            return None
+        tight = found["op"] in "=" and not found["before"] and not found["after"]
+        multiline = "\n" in found["after"] or "\\n" in found["after"]
+        return _judge(
+            text,
+            label,
+            start,
+            found.end(),
+            family,
+            charge,
+            tight=tight,
+            kind="assign",
+            multiline=multiline,
+        )
+    if strict:
+        return None
+    next_character = text[end : end + 1]
+    if next_character == ">" or (next_character.isspace() and text[start - 1 : start] == "<"):
+        close = _XML_CLOSE.match(text, end) if text[start - 1 : start] == "<" else None
+        if close is not None:
+            family = _family(text, label, start)
+            return _judge(
+                text, label, start, close.end(), family, charge, tight=True, kind="assign"
+            )
+    before = text[max(0, start - 48) : start]
+    if _PAIR_BEFORE.search(before):
+        pair = _PAIR.match(text, end)
+        if pair is not None:
+            family = _family(text, label, start)
+            return _judge(text, label, start, pair.end(), family, charge, tight=True, kind="assign")
+    space = _SPACE.match(text, end)
+    if space is not None and label.startswith("--"):
+        family = _family(text, label, start)
+        return _judge(text, label, start, space.end(), family, charge, tight=True, kind="option")
+    if space is not None and _SET_BEFORE.search(
+        text, max(0, start - 120, text.rfind("\n", 0, start) + 1), start
+    ):
+        family = _family(text, label, start)
+        if family is not Family.WEAK:
+            hit = _judge(text, label, start, space.end(), family, charge, tight=True, kind="set")
+            if hit is not None:
+                return hit
+    prose = _PROSE.match(text, end, end + 80)
+    if prose is not None:
+        family = _family(text, label, start)
+        if family is Family.WEAK:
+            return None
+        return _judge(text, label, start, prose.end(), family, charge, tight=False, kind="prose")
+    return None
+
+
+def _family(text: str, label: str, start: int) -> Family:
+    family = classify(label)
+    if family in (Family.WEAK, Family.NONE, Family.SECRET):
+        # "api key: x", "public key: x": the qualifier may stand before the label
+        before = re.search(r"([A-Za-z-]{2,12})[ \t]$", text[max(0, start - 14) : start])
+        if before is not None:
+            qualified = classify(f"{before[1]}_{label}")
+            if family is Family.NONE or qualified is Family.NONE or qualified > family:
+                return qualified
+    return family
+
+
+def _judge(
+    text: str,
+    label: str,
+    label_start: int,
+    position: int,
+    family: Family,
+    charge: Callable[[int], None],
+    *,
+    tight: bool,
+    kind: str,
+    multiline: bool = False,
+) -> Hit | None:
+    if family is Family.NONE:
+        return None
+    start, end, quoted = read_value(text, position)
+    if end <= start:
+        return None
+    charge(end - start)
+    value = text[start:end]
+    scheme = _AUTH_SCHEME.match(text, start)
+    if scheme is not None and not value[: scheme.end() - scheme.start()].isspace():
+        inner, inner_end, _ = (
+            (scheme.end(), end, quoted) if quoted else read_value(text, scheme.end())
+        )
+        if inner_end > inner and family is not Family.PASSWORD:
+            start, end = inner, inner_end
+            value = text[start:end]
+    sure = kind in ("option", "set")
+    if kind == "prose" and not quoted:
+        if _prose_word(value):
+            return None
+    if sure and (value.startswith("-") or (kind == "set" and not quoted and _prose_word(value))):
+        if not (kind == "set" and _after_login(text, label_start) and value.isalnum()):
+            return None
+    if multiline and not quoted and value.endswith(":"):
+        return None
+    if not is_secret_value(value, family, quoted=quoted, tight=tight, sure=sure):
+        return None
+    rule, severity = _rule_for(text, label, label_start, value, kind)
+    return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
+
+
+def _prose_word(value: str) -> bool:
+    """In running text an unquoted word without digits or symbols is just the next word."""
+    return not any(c.isdigit() for c in value) and not any(c in "!@#$%^&*+=~" for c in value[:-1])
+
+
+def _after_login(text: str, start: int) -> bool:
+    return "login" in text[max(0, start - 100) : start]
+
+
+def _rule_for(text: str, label: str, start: int, value: str, kind: str) -> tuple[str, Severity]:
+    words = set(label_words(label))
+    if "secret" in words or "key" in words:
+        aws = (
+            "aws" in words
+            or {"access", "key"} <= words
+            or "aws" in text[max(0, start - 24) : start].lower()
+        )
+        if is_aws_secret(value) and (aws or {"secret", "key"} <= words):
+            return "aws-secret-access-key", Severity.HIGH_RISK
+        if "aws" in words and "secret" in words:
+            return "aws-secret-access-key", Severity.HIGH_RISK
+    if {"aws", "session", "token"} <= words:
+        return "aws-session-token", Severity.HIGH_RISK
+    if re.fullmatch(r"(?:0x)?[0-9a-fA-F]{64}", value) and (
+        "private" in words
+        or words & {"eth", "ethereum", "wallet", "deployer"}
+        or text[max(0, start - 8) : start].lower().endswith("private ")
+    ):
+        return "eth-private-key", Severity.HIGH_RISK
+    if words & {"private", "preshared"} and re.fullmatch(r"[0-9A-Za-z+/]{42,43}=", value):
+        return "wireguard-key", Severity.HIGH_RISK
+    if kind == "option":
+        return "cli-credential", Severity.CREDENTIAL
+    if kind == "prose":
+        return "prose-secret", Severity.CREDENTIAL
+    if start and text[start - 1] in "?&#":
+        return "url-secret", Severity.CREDENTIAL
+    return "labelled-secret", Severity.CREDENTIAL
+
+
+def read_value(text: str, position: int) -> tuple[int, int, bool]:
+    """(start, end, quoted) of the value at ``position``; an empty span if there is none."""
+    quote = _QUOTE.match(text, position)
+    if quote is not None:
+        opening = quote[1]
+        closing = _CLOSING.get(opening, opening)
+        start = quote.end()
+        end = _closing_quote(text, start, closing)
+        if end is not None:
+            return start, end, True
+        position = start
+    bare = _BARE.match(text, position, position + 16_384)
+    if bare is None:
+        return position, position, False
+    end = bare.end()
+    value = text[position:end]
+    escaped = _ESCAPED_BREAK.search(value)
+    if escaped is not None:
+        end = position + escaped.start()
+        value = text[position:end]
+    if value[:1].isascii():
+        cjk = _CJK.search(value)
+        if cjk is not None:
+            end = position + cjk.start()
+            value = text[position:end]
+    trimmed = _trim(value)
+    return position, position + len(trimmed), False
+
+
+def _closing_quote(text: str, start: int, closing: str) -> int | None:
+    limit = min(len(text), start + 16_384)
+    position = start
+    while True:
+        found = text.find(closing, position, limit)
+        if found < 0 or "\n" in text[start:found]:
+            return None
+        if len(closing) > 1 or text[found - 1] != "\\" or found == start:
+            return found
+        backslashes = found - len(text[start:found].rstrip("\\")) - start
+        if backslashes % 2 == 0:
+            return found
+        position = found + 1
+
+
+def _trim(value: str) -> str:
+    """Punctuation of the sentence around the value is not part of it."""
+    while value:
+        last = value[-1]
+        if last in ".,;:" or (last in ")]}" and value.count(last) > value.count(_OPEN[last])):
+            value = value[:-1]
+        elif value.endswith(("**", "__", "|")):
+            value = value.rstrip("*_|")
+        else:
+            break
+    return value
+
+
+_OPEN: Final = {")": "(", "]": "[", "}": "{"}
+
+
+def phrase_family(name: str) -> Family:
+    """The family of a whole key or header name, for rows."""
+    family = classify(name)
+    return family if family is not Family.NONE else classify_phrase(name)

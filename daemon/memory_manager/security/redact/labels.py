@@ -1,0 +1,101 @@
+"""Reading a label: how strongly a name such as ``DB_PASSWORD`` or ``next_token`` speaks for a secret.
+
+Contract: redaction.md 4.3.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final
+
+from memory_manager.security.redact.label_words import (
+    BLOCKING_ANYWHERE,
+    BLOCKING_QUALIFIERS,
+    BLOCKING_SUFFIXES,
+    KEY_QUALIFIERS,
+    KEY_WORDS,
+    PASSWORD_PHRASES,
+    PASSWORD_WORDS,
+    SECRET_PHRASES,
+    SECRET_WORDS,
+    WEAK_WORDS,
+)
+
+
+class Family(enum.IntEnum):
+    """Ordered by strength: the stronger the label, the plainer a value may be."""
+
+    NONE = 0
+    WEAK = 1
+    SECRET = 2
+    PASSWORD = 3
+
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_GLUED_PASSWORD: Final = ("password", "passwd", "passphrase", "passwort", "senha")
+_GLUED_SECRET: Final = ("secret", "token", "apikey", "secretkey", "accesskey", "privatekey")
+_NEUTRAL_SUFFIXES: Final = frozenset(
+    "prod production dev development staging stage test testing old new live local remote b64 base64 "
+    "backup main admin root db database user value val str string text plain raw primary secondary "
+    "default current temp data master replica of for in".split()
+)
+_ACRONYMS: Final = re.compile(r"(?:API|JWT|AWS|DB|SSH|AES|RSA)(?=KEY|TOKEN|SECRET|PASSWORD|PASS)")
+
+
+def label_words(label: str) -> list[str]:
+    """The words of a name in camelCase, snake_case, kebab-case or dotted form, lower case."""
+    return [word.lower() for word in _WORD.findall(_ACRONYMS.sub(r"\g<0>_", label))]
+
+
+def classify(label: str) -> Family:
+    """How strongly this name labels a secret; NONE for names of things about secrets."""
+    words = label_words(label)
+    if not words or any(word in BLOCKING_ANYWHERE for word in words):
+        return classify_phrase(label)
+    for index in range(len(words) - 1, -1, -1):
+        family = _core(words, index)
+        if family is None:
+            continue
+        if family is Family.NONE:
+            return Family.NONE
+        suffix = words[index + 1 :]
+        if any(word in BLOCKING_SUFFIXES for word in suffix):
+            return Family.NONE
+        if any(word not in _NEUTRAL_SUFFIXES and not word.isdigit() for word in suffix):
+            return Family.WEAK
+        return family
+    return classify_phrase(label)
+
+
+def classify_phrase(label: str) -> Family:
+    """The same for names that are not split into words, such as Chinese ones."""
+    lowered = label.lower()
+    if any(phrase in lowered for phrase in PASSWORD_PHRASES):
+        return Family.PASSWORD
+    if any(phrase in lowered for phrase in SECRET_PHRASES):
+        return Family.SECRET
+    return Family.NONE
+
+
+def _core(words: list[str], index: int) -> Family | None:
+    """The family of the word at ``index`` with the one before it; None if it is no such word."""
+    word = words[index]
+    before = words[index - 1] if index else ""
+    if word in PASSWORD_WORDS:
+        return Family.PASSWORD
+    if word in SECRET_WORDS:
+        return Family.NONE if before in BLOCKING_QUALIFIERS else Family.SECRET
+    if word in KEY_WORDS:
+        if before in BLOCKING_QUALIFIERS:
+            return Family.NONE
+        if before in KEY_QUALIFIERS:
+            return Family.SECRET
+        return Family.WEAK
+    if word in WEAK_WORDS:
+        return Family.WEAK
+    if word.endswith(_GLUED_PASSWORD):
+        return Family.PASSWORD
+    if word.endswith(_GLUED_SECRET):
+        return Family.SECRET
+    return None

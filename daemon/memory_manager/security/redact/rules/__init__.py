@@ -1,0 +1,18 @@
+"""The registry: every self-announcing credential shape as data. Contract: redaction.md 4 and 13.
+
+Written in our own words; many shapes were learnt from the public catalogues of gitleaks, Betterleaks
+and Kingfisher and from the vendors' documentation.
+"""
+
+from __future__ import annotations
+
+from memory_manager.security.redact.rule import Rule
+from memory_manager.security.redact.rules import ai, cloud, code_hosting, services, tokens
+
+RULES: tuple[Rule, ...] = (
+    *code_hosting.RULES,
+    *cloud.RULES,
+    *ai.RULES,
+    *services.RULES,
+    *tokens.RULES,
+)

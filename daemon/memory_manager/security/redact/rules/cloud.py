@@ -1,0 +1,142 @@
+"""Shapes of redaction.md 13.2: cloud providers and infrastructure."""
+
+from __future__ import annotations
+
+from memory_manager.security.redact.result import Severity
+from memory_manager.security.redact.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "aws-access-key-id",
+        ("akia", "asia", "abia", "acca"),
+        r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}",
+        validator="aws_key_id",
+    ),
+    Rule(
+        "aws-session-token",
+        ("iqojb3jpz2lux2vj", "fwog"),
+        r"(?:IQoJb3JpZ2luX2Vj|FwoG)[0-9A-Za-z+/=%]{100,}",
+        Severity.HIGH_RISK,
+        window=2400,
+    ),
+    Rule("aws-bedrock-key", ("absk",), r"ABSK[0-9A-Za-z+/]{100,}={0,2}", window=600),
+    Rule(
+        "aws-bedrock-short-key",
+        ("bedrock-api-key-",),
+        r"bedrock-api-key-[0-9A-Za-z+/=_-]{30,}",
+        window=2400,
+    ),
+    Rule("aws-mws-token", ("amzn.mws.",), r"amzn\.mws\.[0-9a-f-]{30,}"),
+    Rule("google-api-key", ("aiza",), r"AIza[0-9A-Za-z_-]{35,}"),
+    Rule("google-oauth-token", ("ya29.",), r"ya29\.[0-9A-Za-z_-]{20,}[0-9A-Za-z._-]*", window=2400),
+    Rule("google-refresh-token", ("1//0",), r"1//0[0-9A-Za-z_-]{40,}", window=400),
+    Rule("google-client-secret", ("gocspx-",), r"GOCSPX-[0-9A-Za-z_-]{24,}"),
+    Rule("google-gemini-key", ("aq.ab8rn6",), r"AQ\.Ab8RN6[0-9A-Za-z_-]{30,}"),
+    Rule(
+        "azure-ad-secret",
+        ("q~",),
+        r"[0-9A-Za-z_~.-]{3}[0-9]Q~[0-9A-Za-z_~.-]{31,}",
+        lead=4,
+    ),
+    Rule(
+        "azure-storage-key",
+        ("accountkey=", "accountkey%3d"),
+        r"(?i:AccountKey(?:=|%3D))([0-9A-Za-z+/%]{60,}={0,2})",
+        group=1,
+    ),
+    Rule(
+        "azure-shared-access-key",
+        ("sharedaccesskey=",),
+        r"(?i:SharedAccessKey=)([0-9A-Za-z+/]{30,}={0,2})",
+        group=1,
+    ),
+    Rule(
+        "azure-devops-pat",
+        ("azdo",),
+        r"[0-9A-Za-z]{52,80}AZDO[0-9A-Za-z]{4}",
+        lead=84,
+    ),
+    Rule(
+        "azure-function-key",
+        ("azfu",),
+        r"[0-9A-Za-z_-]{40,}AzFu[0-9A-Za-z_=-]{6,}",
+        lead=48,
+    ),
+    Rule(
+        "digitalocean-token",
+        ("doo_v1_", "dop_v1_", "dor_v1_"),
+        r"do[opr]_v1_[0-9a-f]{56,}",
+    ),
+    Rule("cloudflare-origin-ca", ("v1.0-",), r"v1\.0-[0-9a-f]{20,}-[0-9a-f]{100,}"),
+    Rule("databricks-token", ("dapi",), r"dapi[0-9a-f]{32}(?:-[0-9])?"),
+    Rule("vault-token", ("hvs.", "hvb.", "hvr."), r"hv[sbr]\.[0-9A-Za-z_-]{24,}", window=500),
+    Rule(
+        "terraform-cloud-token",
+        (".atlasv1.",),
+        r"[0-9A-Za-z]{10,}\.atlasv1\.[0-9A-Za-z_=-]{40,}",
+        lead=20,
+    ),
+    Rule(
+        "doppler-token",
+        ("dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."),
+        r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[0-9a-z_-]{1,40}\.)?[0-9A-Za-z]{36,}",
+    ),
+    Rule("onepassword-service-token", ("ops_eyj",), r"ops_eyJ[0-9A-Za-z+/=_-]{100,}", window=2400),
+    Rule(
+        "onepassword-secret-key",
+        ("a3-",),
+        r"A3-[0-9A-Z]{6}-(?:[0-9A-Z]{11}|[0-9A-Z]{6}-[0-9A-Z]{5})(?:-[0-9A-Z]{5}){3}",
+        Severity.HIGH_RISK,
+    ),
+    Rule("tailscale-key", ("tskey-",), r"tskey-[a-z]{2,10}-[0-9A-Za-z]{6,}(?:-[0-9A-Za-z_-]{6,})?"),
+    Rule(
+        "fly-token",
+        ("fm1r_", "fm1a_", "fm2_"),
+        r"fm(?:1[ra]|2)_[0-9A-Za-z+/=,_-]{40,}",
+        window=4000,
+    ),
+    Rule("supabase-access-token", ("sbp_",), r"sbp_(?:v0_|oauth_)?[0-9a-f]{36,}"),
+    Rule("supabase-secret-key", ("sb_secret_",), r"sb_secret_[0-9A-Za-z_-]{20,}"),
+    Rule("neon-key", ("napi_",), r"napi_[0-9a-z]{50,}"),
+    Rule(
+        "planetscale-token",
+        ("pscale_tkn_", "pscale_pw_", "pscale_oauth_"),
+        r"pscale_(?:tkn|pw|oauth)_[0-9A-Za-z_.=-]{30,}",
+    ),
+    Rule(
+        "vercel-token",
+        ("vcp_", "vci_", "vca_", "vcr_", "vck_"),
+        r"vc[piark]_[0-9A-Za-z]{50,}",
+    ),
+    Rule("netlify-token", ("nfp_",), r"nfp_[0-9A-Za-z_-]{30,}"),
+    Rule("heroku-token", ("hrku-aa",), r"HRKU-AA[0-9A-Za-z_-]{50,}"),
+    Rule("pulumi-token", ("pul-",), r"pul-[0-9a-f]{40}"),
+    Rule("alibaba-key-id", ("ltai",), r"LTAI[0-9A-Za-z]{16,26}", validator="mixed"),
+    Rule("tencent-secret-id", ("akid",), r"AKID[0-9A-Za-z]{28,}", validator="mixed"),
+    Rule("scaleway-key", ("scw",), r"SCW[0-9A-Z]{17}", validator="edges_mixed_digits"),
+    Rule("openshift-token", ("sha256~",), r"sha256~[0-9A-Za-z_-]{43}"),
+    Rule(
+        "dynatrace-token",
+        ("dt0c01.", "dt0s01.", "dt0s02."),
+        r"dt0[a-z]0[0-9]\.[0-9A-Z]{24}\.[0-9A-Z]{60,}",
+    ),
+    Rule("infracost-key", ("ico-",), r"ico-[0-9A-Za-z]{32}", validator="mixed"),
+    Rule("prefect-key", ("pnu_", "pnb_"), r"pn[ub]_[0-9a-z]{36}", validator="mixed_digits"),
+    Rule("astra-db-token", ("astracs:",), r"AstraCS:[0-9A-Za-z]{20,}:[0-9a-f]{40,}"),
+    Rule("mongodb-atlas-secret", ("mdb_sa_sk_",), r"mdb_sa_sk_[0-9A-Za-z_-]{20,}"),
+    Rule("mongodb-atlas-token", ("mdb_sa_tk_",), r"mdb_sa_tk_[0-9A-Za-z_-]{20,}"),
+    Rule("yandex-cloud-token", ("t1.9eu",), r"t1\.9eu[0-9A-Za-z_-]{40,}(?:\.[0-9A-Za-z_-]{40,})?"),
+    Rule("yandex-cloud-key", ("aqvn",), r"AQVN[0-9A-Za-z_-]{35,38}", validator="mixed"),
+    Rule(
+        "bitwarden-access-token",
+        ("0.",),
+        r"0\.[0-9a-f]{8}-[0-9a-f-]{27}\.[0-9A-Za-z]{20,}:[0-9A-Za-z+/=]{20,}",
+    ),
+    Rule("cockroachdb-cloud-key", ("ccdb1_",), r"CCDB1_[0-9A-Za-z]{22}_[0-9A-Za-z]{40}"),
+    Rule(
+        "harness-token",
+        ("pat.", "sat."),
+        r"[ps]at\.[0-9A-Za-z_-]{20,24}\.[0-9a-z]{24}\.[0-9A-Za-z]{20}",
+    ),
+    Rule("memlocket-token", ("mlk_",), r"mlk_[0-9A-Za-z_-]{40,}"),
+)

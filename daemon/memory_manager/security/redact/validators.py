@@ -1,0 +1,168 @@
+"""Named checks that let a weak shape count. Contract: redaction.md 4.2.
+
+They exist for shapes without a distinctive prefix, or whose prefix is also an ordinary word. A checksum
+is never used to reject a distinctive prefix: one mistyped character must not leak the rest.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from memory_manager.security.redact.randomness import looks_random
+from memory_manager.security.redact.placeholders import is_placeholder
+
+Validator = Callable[[str, int, int], bool]
+"""(text, start, end of the match) -> whether it counts."""
+
+_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE58_INDEX: Final = {character: value for value, character in enumerate(_BASE58)}
+_BASE64_EDGE: Final = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/=_-"
+)
+
+
+def _classes(body: str) -> tuple[bool, bool, bool]:
+    upper = any("A" <= c <= "Z" for c in body)
+    lower = any("a" <= c <= "z" for c in body)
+    digit = any("0" <= c <= "9" for c in body)
+    return upper, lower, digit
+
+
+def mixed(text: str, start: int, end: int) -> bool:
+    """Upper case, lower case and a digit all occur."""
+    return all(_classes(text[start:end]))
+
+
+def mixed_digits(text: str, start: int, end: int) -> bool:
+    """At least three digits among letters."""
+    body = text[start:end]
+    return sum(c.isdigit() for c in body) >= 3 and any(c.isalpha() for c in body)
+
+
+def edges(text: str, start: int, end: int) -> bool:
+    """Neither side continues as base64 text: the shape stands on its own."""
+    before = text[start - 1] if start else " "
+    after = text[end] if end < len(text) else " "
+    return before not in _BASE64_EDGE and after not in _BASE64_EDGE
+
+
+def edges_mixed(text: str, start: int, end: int) -> bool:
+    return edges(text, start, end) and mixed(text, start, end)
+
+
+def edges_mixed_case(text: str, start: int, end: int) -> bool:
+    upper, lower, digit = _classes(text[start + 3 : end])
+    return edges(text, start, end) and upper and lower and digit
+
+
+def edges_mixed_digits(text: str, start: int, end: int) -> bool:
+    return edges(text, start, end) and mixed_digits(text, start, end)
+
+
+def aws_key_id(text: str, start: int, end: int) -> bool:
+    """AKIA.. needs its 16 characters; ASIA.. and the like can be English, so they need a digit."""
+    body = text[start + 4 : end]
+    if is_placeholder(text[start:end]):
+        return False
+    if any(c.isdigit() for c in body):
+        return True
+    before = text[start - 1] if start else " "
+    after = text[end] if end < len(text) else " "
+    return (
+        text.startswith(("AKIA", "ABIA"), start)
+        and not before.isalnum()
+        and not after.isalpha()
+        and looks_random(body.lower())
+    )
+
+
+def secret_key_body(text: str, start: int, end: int) -> bool:
+    """``sk-`` is also the end of English words: the body must look drawn at random."""
+    body = text[start + 3 : end]
+    before = text[start - 1] if start else " "
+    if before.isascii() and before.isalpha():
+        return mixed(text, start + 3, end)
+    return sum(c.isdigit() for c in body) >= 2 or looks_random(body)
+
+
+def random_body(text: str, start: int, end: int) -> bool:
+    """What follows the first underscore or hyphen looks drawn at random."""
+    body = text[start:end]
+    cut = max(body.find("_"), body.find("-") if "_" not in body[:12] else -1) + 1
+    rest = body[cut:]
+    return sum(c.isdigit() for c in rest) >= 2 or looks_random(rest)
+
+
+def not_placeholder(text: str, start: int, end: int) -> bool:
+    return not is_placeholder(text[start:end])
+
+
+def jose_header(text: str, start: int, end: int) -> bool:
+    """The first part decodes to a JSON object with ``alg``."""
+    header = text[start : text.index(".", start, end)]
+    try:
+        decoded = base64.urlsafe_b64decode(header + "=" * (-len(header) % 4))
+        parsed: Any = json.loads(decoded)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(parsed, dict) and "alg" in cast("dict[str, Any]", parsed)
+
+
+def base58check(body: str) -> bool:
+    """Base58 whose last four bytes are the double SHA-256 of the rest."""
+    number = 0
+    for character in body:
+        value = _BASE58_INDEX.get(character)
+        if value is None:
+            return False
+        number = number * 58 + value
+    raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    raw = b"\0" * (len(body) - len(body.lstrip("1"))) + raw
+    if len(raw) < 5:
+        return False
+    return hashlib.sha256(hashlib.sha256(raw[:-4]).digest()).digest()[:4] == raw[-4:]
+
+
+def stellar_seed(body: str) -> bool:
+    """Base32 with version byte 18 << 3 and a CRC16-XModem, little endian."""
+    try:
+        raw = base64.b32decode(body)
+    except binascii.Error:
+        return False
+    crc = 0
+    for byte in raw[:-2]:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = ((crc << 1) ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
+    return raw[0] == 0x90 and crc.to_bytes(2, "little") == raw[-2:]
+
+
+def luhn(digits: str) -> bool:
+    """The check digit of payment cards."""
+    total = 0
+    for position, character in enumerate(reversed(digits)):
+        value = int(character)
+        if position % 2:
+            value = value * 2 - 9 if value > 4 else value * 2
+        total += value
+    return total % 10 == 0
+
+
+VALIDATORS: Final[dict[str, Validator]] = {
+    "aws_key_id": aws_key_id,
+    "edges": edges,
+    "edges_mixed": edges_mixed,
+    "edges_mixed_case": edges_mixed_case,
+    "edges_mixed_digits": edges_mixed_digits,
+    "jose_header": jose_header,
+    "mixed": mixed,
+    "mixed_digits": mixed_digits,
+    "not_placeholder": not_placeholder,
+    "random_body": random_body,
+    "secret_key_body": secret_key_body,
+}

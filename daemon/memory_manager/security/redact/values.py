@@ -1,0 +1,214 @@
+"""Whether what stands after a label is a secret. Contract: redaction.md 4.3.
+
+The decision is about shape and context only: digits among letters, symbols, runs of case, quotes. What
+explains itself (a reference, a call, a type, a path, a date, a placeholder) is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from memory_manager.security.redact.labels import Family
+from memory_manager.security.redact.placeholders import is_placeholder, is_reference
+from memory_manager.security.redact.randomness import common_pairs, looks_random
+
+MAX_VALUE_CHARACTERS: Final = 16_384
+
+_EXPLAINS_ITSELF: Final = re.compile(
+    # dates, times, versions, sizes
+    r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?Z?"
+    r"|v?\d+(?:\.\d+){1,4}(?:[-+][\w.]+)?|[<>=^~]{1,2}\s?\d.*"
+    r"|\d+(?:\.\d+)?\s?(?:ms|s|m|h|d|w|kb|mb|gb|kib|mib|%|px|em|rem|pt|k|x|min|sec|hours?|days?|weeks?|bits?"
+    r"|bytes?|chars?|characters?|tokens?|digits?|seconds?|minutes?)"
+    r"|\d+[-_](?:[a-z]{2,12}[-_]?){1,3}"
+    # paths and plain addresses
+    r"|(?:[A-Za-z]:)?(?:\.{0,2}|~)[/\\](?:[^\s@]{0,400})?"
+    r"|[a-z][a-z0-9+.-]{1,20}://(?![^/\s]*:[^/\s]*@)[^\s?#]*"
+    # generic types and calls
+    r"|(?:Optional|Union|Option|Maybe|List|Array|Promise|Secret|SecretStr|Literal|Nullable)[\[<].*"
+    r"|(?:var)?char\d?\s?\(\d+\)(?:\s.*)?"
+    r"|(?:new |await |async |lambda |function\b|fn\b|return |typeof ).*"
+    r"|[\w$][\w$.:>\-]*[\w$]?[!?]?\((?:.|\n)*"
+    r"|\([\w$, :]*\)\s?=>.*|\[.*|\{.*|<.*"
+    # own and foreign marks
+    r"|\[?REDACTED\b.*",
+    re.IGNORECASE,
+)
+_IDENTIFIER_CHAIN: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+;?")
+_INDEXED: Final = re.compile(r"[A-Za-z_$][\w$.]*\[.*")
+_SNAKE: Final = re.compile(
+    r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?"
+)
+_SCREAMING: Final = re.compile(
+    r"[A-Z][A-Z]+\d?(?:_(?:[A-Z]{2,}\d{0,2}|\d{1,2}))+|[A-Z]{1,3}\d(?:_[A-Z]+)+"
+)
+_KEBAB_WORDS: Final = re.compile(r"[a-z]{1,16}(?:-[a-z]{1,16})+")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX: Final = re.compile(r"[0-9a-fA-F]+")
+_PATH_SEGMENTS: Final = re.compile(r"[@\w.-]+(?:/[@\w.{}*-]+)+/?")
+_NUMBER: Final = re.compile(r"[+-]?\d[\d_,]*(?:\.\d+)?")
+_SHORTCUT: Final = re.compile(
+    r"(?:(?:ctrl|cmd|alt|shift|meta|super|control|option|mod|win)[+-])+\S{1,12}", re.IGNORECASE
+)
+_PASSPHRASE: Final = re.compile(r"[^\W\d_A-Z]{2,14}(?:[ -][^\W\d_A-Z]{2,14}){2,11}")
+_SENTENCE_WORDS: Final = frozenset(
+    "a an and are as at be been but by can cannot do does enter for from has have if in incorrect into invalid is "
+    "it its least less longer match may must new no not of old on one only or please reset same should "
+    "that the their then these this to too use used using was weak when which will with without you your "
+    "o os um uma de da do e em para por que se sua seu não el la los las un una del en y su es al con "
+    "le les des une du et dans pour votre est der die das und ist ein eine nicht mit auf für ihr".split()
+)
+_SYMBOLS: Final = frozenset("!@#$%^&*+=?~/|\\:(){}[]<>§£€°")
+
+
+def is_secret_value(  # noqa: PLR0911 - a decision table reads best as one
+    value: str,
+    family: Family,
+    *,
+    quoted: bool,
+    tight: bool,
+    sure: bool = False,
+) -> bool:
+    """Whether ``value`` counts as a secret under a label of this family.
+
+    ``quoted``: it stood in quotes or is a whole field. ``tight``: ``=`` without blanks. ``sure``: the
+    place itself announces a secret (a command line option, a netrc line), so plain words count too.
+    """
+    if family is Family.NONE or len(value) > MAX_VALUE_CHARACTERS:
+        return family is not Family.NONE and " " not in value
+    if explains_itself(value, quoted=quoted):
+        return False
+    if family is Family.PASSWORD:
+        return _is_password(value, quoted=quoted, tight=tight, sure=sure)
+    if family is Family.SECRET:
+        return _is_token(value, quoted=quoted, tight=tight, sure=sure)
+    return _is_random_key(value)
+
+
+def explains_itself(value: str, *, quoted: bool) -> bool:
+    """A placeholder, reference, expression, type, path, date or number: never a secret."""
+    if is_placeholder(value) or is_reference(value):
+        return True
+    if len(value) <= 400 and (
+        _EXPLAINS_ITSELF.fullmatch(value) is not None
+        and not (quoted and _looks_like_password(value))
+    ):
+        return True
+    if _SCREAMING.fullmatch(value) or _SHORTCUT.fullmatch(value):
+        return True
+    if _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
+        return True
+    if not quoted and _INDEXED.fullmatch(value):
+        return True
+    if _PATH_SEGMENTS.fullmatch(value) and not _has_random_part(value):
+        return True
+    return False
+
+
+def _looks_like_password(value: str) -> bool:
+    """Inside quotes a call or a bracket is text: ``"(pa55word)"``."""
+    return (
+        " " not in value
+        and "(" not in value[1:]
+        and any(c.isdigit() for c in value)
+        and any(c.isalpha() for c in value)
+        and value[0] in "[{<("
+        and value[-1] not in "]}>)"
+    )
+
+
+def _has_random_part(value: str) -> bool:
+    parts = re.split(r"[./:>?@-]+", value)
+    return any(
+        len(part) >= 8
+        and (
+            looks_random(part)
+            or (sum(c.isdigit() for c in part) >= 3 and any(c.isalpha() for c in part))
+        )
+        for part in parts
+    )
+
+
+def _is_password(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
+    if len(value) < 4:
+        return False
+    letters = any(c.isalpha() for c in value)
+    digits = any(c.isdigit() for c in value)
+    symbols = any(c in _SYMBOLS for c in value)
+    if " " in value:
+        return quoted and (_is_passphrase(value) or (digits and symbols and value.count(" ") <= 2))
+    if not letters:
+        return (digits and len(value) >= 6 and (tight or quoted or sure)) or (
+            digits and symbols and _NUMBER.fullmatch(value) is None
+        )
+    if digits:
+        return not _SNAKE.fullmatch(value) or quoted or tight or sure
+    if symbols and value[-1] not in ":?" and not value.endswith("!"):
+        return any(c in _SYMBOLS for c in value.strip("()[]{}<>:/|"))
+    if sure:
+        return True
+    if looks_random(value) and (quoted or tight or len(value) >= 12):
+        return True
+    if quoted and value.endswith("!") and len(value) >= 8:
+        return True
+    return _is_passphrase(value) if quoted and len(value) >= 14 else _sample_clause(value, tight)
+
+
+def _is_token(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
+    if len(value) < 8:
+        return sure and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    if " " in value:
+        return quoted and _is_passphrase(value)
+    if _NUMBER.fullmatch(value):
+        return False
+    letters = any(c.isalpha() for c in value)
+    digits = any(c.isdigit() for c in value)
+    if letters and digits:
+        return not (_SNAKE.fullmatch(value) and not quoted) and not _named_thing(value)
+    if any(c in "!@#$%^&*+=?~" for c in value.strip("=")) and letters:
+        return len(value) >= 8 and not value.endswith(("?", "!"))
+    if sure:
+        return letters and _SNAKE.fullmatch(value) is None
+    if looks_random(value) and len(value) >= 16:
+        return True
+    return _sample_clause(value, tight)
+
+
+def _named_thing(value: str) -> bool:
+    """``db-credentials-2``, ``oauth2-proxy-secret``: a resource name with a number in it."""
+    parts = value.split("-")
+    if len(parts) < 2 or _UUID.fullmatch(value):
+        return False
+    return (
+        all(
+            re.fullmatch(r"[a-z]{2,16}\d{0,2}|\d{1,3}", part) is not None
+            and common_pairs(part) >= 0.5
+            for part in parts
+        )
+        and sum(c.isdigit() for c in value) <= 3
+    )
+
+
+def _is_random_key(value: str) -> bool:
+    """A weak label (``key``, ``auth``, ``session``) needs a value nobody would write by hand."""
+    if len(value) < 20 or " " in value or _UUID.fullmatch(value) or _HEX.fullmatch(value):
+        return False
+    upper = any("A" <= c <= "Z" for c in value)
+    lower = any("a" <= c <= "z" for c in value)
+    digits = sum(c.isdigit() for c in value)
+    if _SNAKE.fullmatch(value) or not re.fullmatch(r"[\w+/=.~-]+", value):
+        return False
+    return upper and lower and digits >= 2 and _has_random_part(value)
+
+
+def _sample_clause(value: str, tight: bool) -> bool:
+    """``token=not-a-real-secret``: words joined by hyphens cannot be an identifier."""
+    return tight and len(value) >= 8 and _KEBAB_WORDS.fullmatch(value) is not None
+
+
+def _is_passphrase(value: str) -> bool:
+    """Three or more plain lower-case words that do not read as a sentence."""
+    if _PASSPHRASE.fullmatch(value) is None:
+        return False
+    return not any(word in _SENTENCE_WORDS for word in re.split(r"[ -]", value))

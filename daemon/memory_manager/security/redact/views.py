@@ -1,0 +1,257 @@
+"""Other readings of one text: folded look-alikes, decoded escapes, joined breaks.
+
+Every view knows which part of the raw text each of its characters came from, so that a hit found in it
+removes the raw form. Contract: redaction.md 6.
+"""
+
+from __future__ import annotations
+
+import bisect
+import html
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+MAX_LAYERS: Final = 8
+Edit = tuple[int, int, str]
+"""(start, end, replacement) in the parent text."""
+
+
+class View:
+    """A text derived from a parent by disjoint, ordered edits."""
+
+    def __init__(self, parent: str, edits: Iterable[Edit], base: View | None = None) -> None:
+        parts: list[str] = []
+        self._base = base
+        self._view_starts: list[int] = []
+        self._parent_spans: list[tuple[int, int, bool]] = []
+        self.edited: list[tuple[int, int]] = []
+        position = length = 0
+
+        def add(piece: str, start: int, end: int, kept: bool) -> None:
+            nonlocal length
+            if piece:
+                self._view_starts.append(length)
+                self._parent_spans.append((start, end, kept))
+                parts.append(piece)
+            length += len(piece)
+
+        for start, end, replacement in edits:
+            add(parent[position:start], position, start, True)
+            self.edited.append((length, length + len(replacement)))
+            add(replacement, start, end, False)
+            position = end
+        add(parent[position:], position, len(parent), True)
+        self.text = "".join(parts)
+
+    def raw_span(self, start: int, end: int) -> tuple[int, int]:
+        """The span of the raw text behind a non-empty span of this view."""
+        first = self._parent_position(start)[0]
+        last = self._parent_position(end - 1)[1]
+        return self._base.raw_span(first, last) if self._base is not None else (first, last)
+
+    def crosses_edit(self, start: int, end: int) -> bool:
+        """Whether an edit lies strictly inside the span."""
+        index = bisect.bisect_right(self.edited, (start, end + 1))
+        candidates = self.edited[max(0, index - 1) : index + 1]
+        if any(start < low < end for low, _ in candidates):
+            return True
+        return any(start < low < end for low, _ in self.edited[index : index + 2])
+
+    def _parent_position(self, index: int) -> tuple[int, int]:
+        piece = bisect.bisect_right(self._view_starts, index) - 1
+        start, end, kept = self._parent_spans[piece]
+        if kept:
+            position = start + index - self._view_starts[piece]
+            return position, position + 1
+        return start, end
+
+
+_CONFUSABLE: Final = dict(
+    zip(
+        "АВЕЅІЈКМНОРСТУХЬаесіјѕорхуһԁԛԝвкмнтгпΑΒΕΖΗΙΚΜΝΟΡΤΥΧαειικνορτυχƖǀ‐‑‒–—−﹣⁃․⁄∕։׃∶ꓸˍ",
+        "ABESIJKMHOPCTYXbaecijsopxyhdqwBKMHTrnABEZHIKMNOPTYXaeiikvoptuxIl--------.//:::._",
+        strict=False,
+    )
+)
+_SAFE_CONTROLS: Final = frozenset("\n\r\t")
+MAX_REMEMBERED: Final = 16_384
+
+
+class _Folding(dict[int, int | str]):
+    """Code point -> what it looks like, filled on demand; keeps the length of the text.
+
+    Characters that vanish or become several are left as they are here and remembered in ``odd``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.odd: dict[str, str] = {}
+
+    def __missing__(self, code: int) -> int | str:
+        character = chr(code)
+        folded = _fold(character)
+        if len(self) > MAX_REMEMBERED:
+            self.clear()
+        if len(folded) == 1:
+            self[code] = folded
+            return folded
+        if len(self.odd) < MAX_REMEMBERED:
+            self.odd[character] = folded
+        self[code] = code
+        return code
+
+
+def _fold(character: str) -> str:
+    if character in _SAFE_CONTROLS or " " <= character <= "~":
+        return character
+    known = _CONFUSABLE.get(character)
+    if known is not None:
+        return known
+    category = unicodedata.category(character)
+    code = ord(character)
+    if category in ("Cf", "Cc") or code == 0x34F or 0xFE00 <= code <= 0xFE0F:
+        return ""
+    if 0xE0000 <= code <= 0xE0FFF or code in (0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0):
+        return ""
+    if category == "Zs":
+        return " "
+    if category == "Cs":
+        return character
+    plain = unicodedata.normalize("NFKC", character)
+    if plain.isascii():
+        return plain
+    return character
+
+
+_FOLDING: Final = _Folding()
+_ANSI: Final = re.compile(
+    r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])"
+    r"|\x9b[0-?]{0,32}[@-~]"
+)
+_PLAIN: Final = re.compile(r"[\t\n\r -~]*")
+
+
+def normalised(text: str) -> View | None:
+    """Look-alikes folded, invisible characters and terminal sequences dropped; None if unchanged."""
+    if text.isascii() and _PLAIN.fullmatch(text):
+        return None
+    edits: list[Edit] = [(*found.span(), "") for found in _ANSI.finditer(text)]
+    folded = text.translate(_FOLDING)
+    odd = _FOLDING.odd.keys() & set(text)
+    if odd:
+        covered = {index for start, end, _ in edits for index in range(start, end)}
+        edits += [
+            (index, index + 1, _FOLDING.odd[character])
+            for index, character in enumerate(text)
+            if character in odd and index not in covered
+        ]
+        edits.sort()
+    if not edits and folded == text:
+        return None
+    return View(folded, edits)
+
+
+_ESCAPE: Final = re.compile(
+    r"%[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]|\\u\{0{0,4}[0-7][0-9A-Fa-f]\}|\\x[0-7][0-9A-Fa-f]|\\U000000[0-7][0-9A-Fa-f]"
+    r"|&#[xX]0{0,4}[0-7][0-9A-Fa-f];?|&#0{0,4}[0-9]{2,3};?|&(?:amp|lt|gt|quot|apos|lowbar|hyphen|dash|colon|equals"
+    r"|period|sol|plus|num|Tab|NewLine|commat|percnt|excl|dollar|ast);"
+    r"|\\[nrt]|\\[\"'\\/_*`~\[\](){}#+\-.!|<>=:@$&]"
+)
+_DEEP: Final = re.compile(r"%(?:25)*[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]")
+_BACKSLASHED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def unescaped(text: str) -> tuple[View, list[tuple[int, int]]] | None:
+    """Escapes decoded to a fixpoint, and raw spans still encoded at the limit; None if there are none."""
+    if "\\" not in text and "%" not in text and "&" not in text:
+        return None
+    view: View | None = None
+    current = text
+    for _ in range(MAX_LAYERS):
+        edits = [
+            (*found.span(), decoded)
+            for found in _ESCAPE.finditer(current)
+            if (decoded := _decode(found[0])) != found[0]
+        ]
+        if not edits:
+            break
+        view = View(current, edits, view)
+        current = view.text
+    if view is None:
+        return None
+    left = [view.raw_span(*found.span()) for found in _DEEP.finditer(current)]
+    return view, left
+
+
+def _decode(escape: str) -> str:
+    if escape[0] == "%":
+        return chr(int(escape[1:], 16))
+    if escape[0] == "&":
+        if escape.startswith("&#") and not escape.endswith(";"):
+            escape += ";"
+        decoded = html.unescape(escape)
+        return decoded if decoded.isascii() else escape
+    if escape[1] in _BACKSLASHED:
+        return _BACKSLASHED[escape[1]]
+    if escape[1] in "uUx":
+        return chr(int(escape[2:].strip("{}"), 16))
+    return escape[1]
+
+
+_BREAK: Final = re.compile(
+    r"(?<=[0-9A-Za-z_+/=.-])"
+    r"(?:[ \t]{0,8}\\?\r?\n[ \t]{0,40}(?:(?:>[ \t]?){1,4}|[|#*+][ \t]{0,4})?"
+    r"|[\"'][ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?[\"']"
+    r"|\\n[ \t]{0,40}|[ ])"
+    r"(?=[0-9A-Za-z_+/=.-])"
+)
+_SPACED: Final = re.compile(
+    r"(?<![0-9A-Za-z_-])(?:[0-9A-Za-z_.-][ \u00a0]){15,}[0-9A-Za-z_-](?![0-9A-Za-z_-])"
+)
+_TAIL: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=."
+_REACH: Final = 80
+
+
+def joined(text: str) -> View | None:
+    """Tokens cut by a line break, string concatenation or blanks put together; None if none look so."""
+    edits: list[Edit] = []
+    for found in _SPACED.finditer(text):
+        edits += [(index, index + 1, "") for index in range(found.start() + 1, found.end(), 2)]
+    for found in _BREAK.finditer(text):
+        start, end = found.span()
+        left = text[max(0, start - _REACH) : start]
+        left = left[len(left.rstrip(_TAIL)) :]
+        right = text[end : end + _REACH]
+        right = right[: len(right) - len(right.lstrip(_TAIL))]
+        if _tokenlike(left, right, one_space=found[0] == " "):
+            edits.append((start, end, ""))
+    if not edits:
+        return None
+    edits.sort()
+    disjoint: list[Edit] = []
+    for edit in edits:
+        if not disjoint or edit[0] >= disjoint[-1][1]:
+            disjoint.append(edit)
+    return View(text, disjoint)
+
+
+def halves_of_token(left: str, right: str) -> bool:
+    """Whether the end of one string and the start of the next could be one token."""
+    left = left[len(left.rstrip(_TAIL)) :]
+    right = right[: len(right) - len(right.lstrip(_TAIL))]
+    return _tokenlike(left, right, one_space=False)
+
+
+def _tokenlike(left: str, right: str, *, one_space: bool) -> bool:
+    """Whether two runs could be halves of one token: together long, the second no plain word."""
+    if len(left) + len(right) < 16 or len(right) < 3 or len(left) < 3:
+        return False
+    right_digits = any(c.isdigit() for c in right)
+    if one_space:
+        left_digits = any(c.isdigit() for c in left)
+        return right_digits and left_digits and len(left) >= 8 and len(right) >= 8
+    if right_digits:
+        return any(c.isalpha() for c in right) or any(c.isdigit() for c in left)
+    return any("A" <= c <= "Z" for c in right[1:]) and any("a" <= c <= "z" for c in right)
