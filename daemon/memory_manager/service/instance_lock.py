@@ -26,7 +26,12 @@ class InstanceLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock or raise AlreadyRunning; the data directory must exist and be private."""
+        """Take the lock or raise AlreadyRunning; the data directory must exist and be private.
+
+        Nothing happens when this object holds it already.
+        """
+        if self._descriptor is not None:
+            return
         descriptor = _open_lock_file(self._path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
