@@ -9,7 +9,17 @@ from aiohttp import web
 
 from memory_manager.api.callers import CallerDirectory
 from memory_manager.api.checks import Checks
-from memory_manager.api.routes import health, listing, memory, owner, recall, remember, token
+from memory_manager.api.routes import (
+    agents,
+    control,
+    health,
+    listing,
+    memory,
+    recall,
+    remember,
+    token,
+    vault,
+)
 from memory_manager.api.routing import DAEMON, Route, register, rule_of
 from memory_manager.service.daemon import Daemon
 from memory_manager.service.events import CredentialsChanged, Event, VaultClosing
@@ -21,7 +31,9 @@ ALL_ROUTES: Final[tuple[Route, ...]] = (
     *recall.ROUTES,
     *listing.ROUTES,
     *memory.ROUTES,
-    *owner.ROUTES,
+    *vault.ROUTES,
+    *agents.ROUTES,
+    *control.ROUTES,
 )
 
 

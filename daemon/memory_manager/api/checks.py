@@ -101,11 +101,13 @@ class Checks:
             return error_response(BadHttp(), request_id)
         except (asyncio.CancelledError, ConnectionError):
             raise
+        except ExceptionGroup as several:
+            named, _ = several.split(MemlocketError)
+            if named is None:
+                return _bug(several, request_id)
+            return _refusal(request, _first(named), request_id)
         except Exception as error:  # the border: a bug becomes a typed answer and a log line
-            log_event(
-                _log, "request_failed", level=logging.ERROR, error=error, request_id=request_id
-            )
-            return error_response(MemlocketError(), request_id)
+            return _bug(error, request_id)
 
     async def _admit(self, request: web.Request, request_id: str) -> Call:
         door = _door_of(request)
@@ -158,6 +160,17 @@ def _check_scope(caller: Caller, access: Access) -> None:
     if access is Access.WRITE and Scope.MEMORY_WRITE in caller.scopes:
         return
     raise OutOfScope
+
+
+def _bug(error: BaseException, request_id: str) -> web.Response:
+    log_event(_log, "request_failed", level=logging.ERROR, error=error, request_id=request_id)
+    return error_response(MemlocketError(), request_id)
+
+
+def _first(group: ExceptionGroup[MemlocketError]) -> MemlocketError:
+    """The first error of work that ran in parallel."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
 
 
 def _refusal(request: web.Request, error: MemlocketError, request_id: str) -> web.Response:

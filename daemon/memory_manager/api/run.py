@@ -30,7 +30,7 @@ from memory_manager.service.embedders import EmbeddingsMode
 from memory_manager.service.events import Event, StopRequested
 from memory_manager.service.hardening import harden_process
 from memory_manager.service.instance_lock import InstanceLock
-from memory_manager.service.logs import log_event, set_up_logs
+from memory_manager.service.logs import level_of, log_event, set_up_logs
 from memory_manager.service.notify import ServiceNotifier
 from memory_manager.service.owner_token import OwnerToken
 from memory_manager.vault.errors import AlreadyRunning
@@ -57,22 +57,17 @@ def run_daemon(options: DaemonOptions) -> int:
     """Run until a signal or a stop request; returns the exit code of the process."""
     harden_process()
     places = directories()
-    lock = InstanceLock(places.data)
     try:
         ensure_private_directory(places.data)
-        lock.acquire()
-    except AlreadyRunning as error:
-        return _already_running(error, options, places)
-    except MemlocketError as error:
-        return _refused(error)
-    with lock:
-        try:
+        with InstanceLock(places.data):
             ensure_private_directory(places.runtime)
             set_up_logs(places.log, to_journal="INVOCATION_ID" in os.environ)
             return asyncio.run(_Run(options, places).serve())
-        except MemlocketError as error:
-            log_event(_log, "start_refused", level=logging.ERROR, error=error)
-            return _refused(error)
+    except AlreadyRunning as error:
+        return _already_running(error, options, places)
+    except MemlocketError as error:
+        log_event(_log, "start_refused", level=level_of(error), error=error)
+        return _refused(error)
 
 
 def _refused(error: MemlocketError) -> int:

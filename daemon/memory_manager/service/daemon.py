@@ -122,10 +122,6 @@ class Daemon:
             return False
         return True
 
-    def embeddings_summary(self) -> object:
-        """The embeddings block of recall.md 11, for ``/health``."""
-        return self.recall.status().get("embeddings")
-
     def credentials_changed(self) -> None:
         self.events.publish(CredentialsChanged())
 

@@ -22,7 +22,7 @@ async def daemon_status(daemon: Daemon, *, with_counts: bool) -> dict[str, objec
         "status": "ok",
         "daemon": _process(daemon),
         "vault": daemon.vault_json(),
-        **daemon.recall.status(),
+        "embeddings": daemon.recall.status(),
     }
     if with_counts:
         found["counts"] = await _counts(daemon)

@@ -23,7 +23,7 @@ async def health(request: web.Request) -> web.Response:
             "service": SERVICE_NAME,
             "version": COMPATIBLE_VERSION,
             "vault": daemon.vault_state(),
-            "embeddings": daemon.embeddings_summary(),
+            "embeddings": {"state": daemon.recall.status().get("state")},
         }
     )
 

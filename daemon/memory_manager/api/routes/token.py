@@ -36,7 +36,7 @@ async def revoke_self(request: web.Request) -> web.Response:
     daemon = daemon_of(request)
 
     def revoke(transaction: Transaction) -> None:
-        credentials.revoke(transaction, credential_id)
+        credentials.revoke(transaction, credential_id, actor=call.attribution)
 
     await daemon.writable_store().write(revoke)
     daemon.credentials_changed()

@@ -1,0 +1,89 @@
+"""Credentials of client installations: issue, list, revoke; for the owner (sessions.md 9.2)."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from aiohttp import web
+from sqlcipher3.dbapi2 import Connection
+
+from memory_manager.api.answers import json_response
+from memory_manager.api.calls import Access, call_of
+from memory_manager.api.parsing import Fields
+from memory_manager.api.routing import Route, daemon_of
+from memory_manager.auth.scopes import ALL_SCOPES, format_scopes, parse_scopes
+from memory_manager.base.errors import InvalidInput
+from memory_manager.base.times import rfc3339
+from memory_manager.vault import credentials
+from memory_manager.vault.credentials import Credential
+from memory_manager.vault.transaction import Transaction
+
+
+def _agent_json(credential: Credential) -> dict[str, object]:
+    used, revoked = credential.last_used_at_ms, credential.revoked_at_ms
+    return {
+        "id": credential.id,
+        "name": credential.name,
+        "scopes": format_scopes(credential.scopes),
+        "created_at": rfc3339(credential.created_at_ms),
+        "last_used_at": None if used is None else rfc3339(used),
+        "revoked_at": None if revoked is None else rfc3339(revoked),
+    }
+
+
+def _scope_names(value: object) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return [str(name) for name in cast("list[object]", value)]
+    raise InvalidInput("scopes must be a list.", field="scopes")
+
+
+async def add_agent(request: web.Request) -> web.Response:
+    """Issue a credential; its token stands in this answer and nowhere else."""
+    call = call_of(request)
+    body = call.json_object()
+    fields = Fields.of_body(body)
+    name = fields.required_text("name")
+    fields.check()
+    wanted = body.get("scopes")
+    scopes = ALL_SCOPES if wanted is None else parse_scopes(_scope_names(wanted))
+    daemon = daemon_of(request)
+
+    def issue(transaction: Transaction) -> tuple[Credential, str]:
+        return credentials.issue(transaction, name, scopes, actor=call.attribution)
+
+    credential, token = await daemon.writable_store().write(issue)
+    daemon.credentials_changed()
+    return json_response({**_agent_json(credential), "token": token}, status=201)
+
+
+async def list_agents(request: web.Request) -> web.Response:
+    """All credentials, revoked ones too; never a token or its digest."""
+
+    def read(connection: Connection) -> list[Credential]:
+        return credentials.list_credentials(connection, include_revoked=True)
+
+    found = await daemon_of(request).store().read(read)
+    return json_response({"agents": [_agent_json(credential) for credential in found]})
+
+
+async def revoke_agent(request: web.Request) -> web.Response:
+    """From the answer on, the credential is refused on every route."""
+    call = call_of(request)
+    wanted = request.match_info["agent"]
+    daemon = daemon_of(request)
+
+    def revoke(transaction: Transaction) -> Credential:
+        return credentials.revoke(transaction, wanted, actor=call.attribution)
+
+    credential = await daemon.writable_store().write(revoke)
+    daemon.credentials_changed()
+    return json_response(_agent_json(credential))
+
+
+ROUTES: Final = (
+    Route("POST", "/agents", add_agent, Access.OWNER),
+    Route("GET", "/agents", list_agents, Access.OWNER),
+    Route("POST", "/agents/{agent}/revoke", revoke_agent, Access.OWNER),
+)

@@ -1,0 +1,109 @@
+"""The owner's acts on the vault: lock, unlock, passphrase, recovery words, backup (vault.md 4)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from memory_manager.api.answers import json_response
+from memory_manager.api.calls import Access, call_of
+from memory_manager.api.parsing import Fields
+from memory_manager.api.routing import Route, daemon_of
+from memory_manager.vault import backup, owner_acts
+from memory_manager.vault.errors import LockReason
+
+MAX_PASSPHRASE_CHARACTERS: Final = 1_024
+MAX_FILE_PATH_CHARACTERS: Final = 4_096
+
+_LOCK_REASONS: Final = {
+    reason.value: reason for reason in (LockReason.USER, LockReason.IDLE, LockReason.SUSPEND)
+}
+
+
+def _vault_answer(request: web.Request) -> web.Response:
+    return json_response({"vault": daemon_of(request).vault_json()})
+
+
+async def lock(request: web.Request) -> web.Response:
+    """Lock now; locking a locked vault is fine."""
+    fields = Fields.of_body(call_of(request).json_object())
+    reason = fields.choice("reason", _LOCK_REASONS) or LockReason.USER
+    fields.check()
+    await asyncio.to_thread(daemon_of(request).lifecycle.lock, reason)
+    return _vault_answer(request)
+
+
+async def unlock(request: web.Request) -> web.Response:
+    """With the passphrase, or with the recovery words and a new passphrase.
+
+    On an open vault the passphrase proves that the owner is here, for five minutes.
+    """
+    fields = Fields.of_body(call_of(request).json_object())
+    lifecycle = daemon_of(request).lifecycle
+    words = fields.text("recovery_words", limit=MAX_PASSPHRASE_CHARACTERS)
+    if words is not None:
+        new = fields.required_text("new_passphrase", limit=MAX_PASSPHRASE_CHARACTERS)
+        fields.check()
+        await asyncio.to_thread(lifecycle.unlock_with_recovery_words, words, new)
+    else:
+        passphrase = fields.required_text("passphrase", limit=MAX_PASSPHRASE_CHARACTERS)
+        fields.check()
+        await asyncio.to_thread(lifecycle.unlock_with_passphrase, passphrase)
+    return _vault_answer(request)
+
+
+async def change_passphrase(request: web.Request) -> web.Response:
+    """Rewrap the passphrase slot; without ``old`` an open vault gets its first passphrase."""
+    fields = Fields.of_body(call_of(request).json_object())
+    old = fields.text("old", limit=MAX_PASSPHRASE_CHARACTERS)
+    new = fields.required_text("new", limit=MAX_PASSPHRASE_CHARACTERS)
+    fields.check()
+    lifecycle = daemon_of(request).lifecycle
+    if old is None:
+        await asyncio.to_thread(owner_acts.add_passphrase, lifecycle, new)
+    else:
+        await asyncio.to_thread(owner_acts.change_passphrase, lifecycle, old, new)
+    return _vault_answer(request)
+
+
+async def new_recovery_words(request: web.Request) -> web.Response:
+    """New words instead of the old ones; they stand in this answer and nowhere else."""
+    words = await asyncio.to_thread(owner_acts.issue_recovery_words, daemon_of(request).lifecycle)
+    return json_response({"recovery_words": list(words)})
+
+
+async def confirm_recovery_words(request: web.Request) -> web.Response:
+    """The owner has shown to have written the words down."""
+    await asyncio.to_thread(owner_acts.confirm_recovery, daemon_of(request).lifecycle)
+    return _vault_answer(request)
+
+
+async def accept_rollback(request: web.Request) -> web.Response:
+    """Take an older copy of the vault for the true one from now on."""
+    await asyncio.to_thread(owner_acts.accept_rollback, daemon_of(request).lifecycle)
+    return _vault_answer(request)
+
+
+async def write_backup(request: web.Request) -> web.Response:
+    """An encrypted, verified backup at an absolute path."""
+    fields = Fields.of_body(call_of(request).json_object())
+    path = Path(fields.required_text("path", limit=MAX_FILE_PATH_CHARACTERS))
+    if not path.is_absolute():
+        fields.refuse("path", "must be an absolute path")
+    fields.check()
+    await asyncio.to_thread(backup.write_backup, daemon_of(request).lifecycle, path)
+    return json_response({"path": str(path), "verified": True})
+
+
+ROUTES: Final = (
+    Route("POST", "/vault/lock", lock, Access.LOCAL),
+    Route("POST", "/vault/unlock", unlock, Access.OWNER),
+    Route("POST", "/vault/passphrase", change_passphrase, Access.OWNER),
+    Route("POST", "/vault/recovery", new_recovery_words, Access.OWNER),
+    Route("POST", "/vault/recovery/confirm", confirm_recovery_words, Access.OWNER),
+    Route("POST", "/vault/accept-rollback", accept_rollback, Access.OWNER),
+    Route("POST", "/vault/backup", write_backup, Access.OWNER),
+)
