@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 else:
     Commands = object
 
+
+class WideHelp(argparse.RawDescriptionHelpFormatter):
+    """Help with the names of commands and options in one column."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+
 Handler = Callable[[argparse.Namespace, Context], int]
 _DURATION = re.compile(r"(\d+)\s*(m|h|d|w)")
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -37,7 +45,7 @@ def add_command(
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}." + (f"\n\n{details}" if details else ""),
         parents=[shared],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=WideHelp,
     )
     parser.set_defaults(handler=handler)
     return parser

@@ -24,6 +24,7 @@ from memory_manager.cli import (
     transfer_commands,
     vault_commands,
 )
+from memory_manager.cli.arguments import WideHelp
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OK
 from memory_manager.cli.output import Console
@@ -62,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="memlocket",
         description=_DESCRIPTION,
         epilog=f"{_EXAMPLES}\n{_exit_code_text()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=WideHelp,
         parents=[shared],
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")

@@ -98,12 +98,7 @@ class DaemonConnection:
     ) -> Answer:
         """Send one request and read the whole answer; ``body`` None sends no body."""
         response = self._send(method, _target(path, query), body, headers, timeout_seconds)
-        with _translated_errors():
-            raw = response.read(MAX_ANSWER_BYTES + 1)
-        if len(raw) > MAX_ANSWER_BYTES:
-            self.close()
-            raise OddAnswer("The answer is larger than this client accepts.")
-        document = _json_object(raw)
+        document = _json_object(self._whole_body(response))
         if not 200 <= response.status < 300:
             raise RemoteError(_error_answer(response.status, document))
         if document is None:
@@ -116,9 +111,8 @@ class DaemonConnection:
         """Lines of a streamed answer, without their line ends."""
         response = self._send("GET", _target(path, query), None, None, None)
         if not 200 <= response.status < 300:
-            with _translated_errors():
-                raw = response.read(MAX_ANSWER_BYTES)
-            raise RemoteError(_error_answer(response.status, _json_object(raw)))
+            document = _json_object(self._whole_body(response))
+            raise RemoteError(_error_answer(response.status, document))
         while True:
             with _translated_errors():
                 line = response.readline()
@@ -137,6 +131,19 @@ class DaemonConnection:
                 return None
             raw = stream.getsockopt(socket.SOL_SOCKET, option, LINUX_PEER_CREDENTIALS_BYTES)
         return int.from_bytes(raw[:4], "little", signed=True) or None
+
+    def _whole_body(self, response: http.client.HTTPResponse) -> bytes:
+        announced = response.length  # None for a chunked answer
+        raw = b""
+        with _translated_errors():
+            if announced is None:
+                raw = response.read(MAX_ANSWER_BYTES + 1)
+            elif announced <= MAX_ANSWER_BYTES:
+                raw = response.read()  # without a size it notices an answer that is cut short
+        if len(raw) > MAX_ANSWER_BYTES or (announced or 0) > MAX_ANSWER_BYTES:
+            self.close()
+            raise OddAnswer("The answer is larger than this client accepts.")
+        return raw
 
     def _connected_socket(self) -> socket.socket:
         # http.client closes its socket after "Connection: close"; then a new one is opened here
@@ -159,7 +166,10 @@ class DaemonConnection:
             everything["Content-Type"] = "application/json"
         with _translated_errors():
             self._connected_socket().settimeout(timeout_seconds or self._timeout_seconds)
-            self._connection.request(method, target, body=payload, headers=everything)
+            with contextlib.suppress(
+                BrokenPipeError
+            ):  # a refusal may come before the whole body went
+                self._connection.request(method, target, body=payload, headers=everything)
             return self._connection.getresponse()
 
 
