@@ -61,7 +61,7 @@ class EmbedderUnavailable(Exception):
 class Embedder(Protocol):
     """Lazily started, killable at any time; every call may raise EmbedderUnavailable.
 
-    All methods belong to the daemon's event loop. The properties are cheap and never start a worker.
+    All methods belong to the daemon's event loop. The properties are cheap and start no worker.
     """
 
     @property
@@ -77,38 +77,39 @@ class Embedder(Protocol):
 
     def status(self) -> EmbedderStatus: ...
 
-    async def refresh(self) -> str | None:
-        """Look again for a prepared model (after an install, a change of settings or a repair).
+    async def refresh(self, *, retry: bool = False) -> str | None:
+        """Look again for a prepared model (after an install, a change of settings, a repair).
 
         Returns the model key, which may differ from the one before: vectors of the two never mix.
-        Ends the ``failed`` state. Cheap when nothing changed; the caller may poll it every few seconds.
+        Cheap when nothing changed; the caller may poll it every few seconds. ``retry`` (a command
+        of the user) also ends the ``failed`` state, which otherwise lasts ten minutes.
         """
         ...
 
     def sibling(self, model_key: str) -> Embedder | None:
-        """An embedder for another prepared model that is still on disk, with a worker of its own.
+        """An embedder for another prepared model still on disk, with a worker of its own.
 
-        For queries by the old model while a new one is built (recall.md 3.4). None when its files are
-        gone. The caller stops it.
+        For queries by the old model while a new one is built (recall.md 3.4). None when its
+        files are gone. The caller stops it.
         """
         ...
 
     async def embed_query(
         self, text: str, timeout_seconds: float, *, kind: TextKind = TextKind.QUERY
     ) -> Vector:
-        """One vector of shape ``(dim,)``, ahead of every batch; EmbedderUnavailable at the deadline.
+        """One vector of shape ``(dim,)``, ahead of every batch.
 
-        A vector that comes too late is kept for the next equal query. ``kind`` is DOCUMENT for a
-        hypothetical answer.
+        EmbedderUnavailable at the deadline; a vector that comes too late is kept for the next equal
+        query. ``kind`` is DOCUMENT for a hypothetical answer.
         """
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector | TextRefused]:
         """At most MAX_BATCH_TEXTS whole texts of any length on the batch lane.
 
-        Per text, in order: an array of shape ``(pieces, dim)`` with 1 <= pieces <= MAX_PIECES (a text
-        of up to 400 tokens has one piece), or a refusal. A text with MAX_PIECES pieces may have been
-        longer. Survives crashes of the worker by itself: waits for the restart and goes on.
+        Per text, in order: an array of shape ``(pieces, dim)``, 1 <= pieces <= MAX_PIECES (a text
+        of up to 400 tokens has one piece), or a refusal. A text with MAX_PIECES pieces may have
+        been longer. Survives crashes of the worker: waits for the restart and goes on.
         """
         ...
 
