@@ -6,7 +6,9 @@ No key slots and no daemon: for tests of what stands inside the vault.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +44,15 @@ def create_database(path: Path) -> None:
     connection.close()
 
 
+@functools.cache
+def empty_database() -> bytes:
+    """A migrated database without a row, made once per process: migrating costs most of a test."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vault.db"
+        create_database(path)
+        return path.read_bytes()
+
+
 def connect(path: Path, *, maintenance: bool = False) -> Any:
     return open_database(path, KEY, SALT, cache_kib=SMALL_CACHE_KIB, maintenance=maintenance)
 
@@ -55,7 +66,7 @@ class SmallVault:
     def __init__(self, folder: Path, indexers: Sequence[RowIndexer] = (), **store: Any) -> None:
         self.path = folder / "vault.db"
         if not self.path.exists():
-            create_database(self.path)
+            self.path.write_bytes(empty_database())
         self.memories = Memories(indexers)
         self.store = Store(lambda: connect(self.path), **store)
 

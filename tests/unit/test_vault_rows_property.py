@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import tempfile
@@ -20,7 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from small_vault import KEY, SALT, create_database, writer
+from small_vault import KEY, SALT, empty_database, writer
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.base.identifiers import MemoryId
@@ -61,14 +60,6 @@ class LiveRows:
             self.rows[after.rowid] = after
 
 
-@functools.cache
-def empty_vault() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "vault.db"
-        create_database(path)
-        return path.read_bytes()
-
-
 class MemoryLife(RuleBasedStateMachine):
     memories_known: Bundle[MemoryId] = Bundle("memories_known")
 
@@ -77,7 +68,7 @@ class MemoryLife(RuleBasedStateMachine):
         os.umask(0o077)
         self.folder = Path(tempfile.mkdtemp())
         path = self.folder / "vault.db"
-        path.write_bytes(empty_vault())
+        path.write_bytes(empty_database())
         self.connection = open_database(path, KEY, SALT)
         self.connection.execute("PRAGMA synchronous = OFF")
         self.index = LiveRows()
