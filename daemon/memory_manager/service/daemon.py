@@ -157,7 +157,12 @@ class _RecallFollowsVault:
 
 
 def _open_store(connect: ConnectionFactory, context: OpenContext) -> Store:
-    return Store(connect, on_commit=context.on_commit, on_write_failure=context.on_write_failure)
+    return Store(
+        connect,
+        on_commit=context.on_commit,
+        on_write_failure=context.on_write_failure,
+        on_write_recovered=context.on_write_recovered,
+    )
 
 
 def _log_listener(event: Event) -> None:
