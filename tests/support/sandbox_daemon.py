@@ -87,6 +87,7 @@ class Wire:
         self,
         method: str,
         path: str,
+        /,
         body: object = None,
         headers: Mapping[str, str] | None = None,
         **query: object,
@@ -106,10 +107,10 @@ class Wire:
             self._connection.close()
             raise
 
-    def get(self, path: str, **query: object) -> Answer:
+    def get(self, path: str, /, **query: object) -> Answer:
         return self.send("GET", path, **query)
 
-    def post(self, path: str, body: object = None, **headers: str) -> Answer:
+    def post(self, path: str, /, body: object = None, **headers: str) -> Answer:
         return self.send("POST", path, {} if body is None else body, headers)
 
     def remember(self, content: str, path: str = "notes/test", **fields: object) -> dict[str, Any]:
@@ -117,12 +118,12 @@ class Wire:
         assert answer.status in (200, 201), (answer.status, answer.code)
         return answer.json  # type: ignore[no-any-return]
 
-    def search(self, query: str, **params: object) -> list[dict[str, Any]]:
+    def search(self, query: str, /, **params: object) -> list[dict[str, Any]]:
         answer = self.get("/v1/memories/search", query=query, **params)
         assert answer.status == 200, (answer.status, answer.code)
         return answer.json["results"]  # type: ignore[no-any-return]
 
-    def context(self, query: str, **fields: object) -> dict[str, Any]:
+    def context(self, query: str, /, **fields: object) -> dict[str, Any]:
         answer = self.post("/v1/recall/context", {"query": query, **fields})
         assert answer.status == 200, (answer.status, answer.code)
         return answer.json  # type: ignore[no-any-return]
