@@ -6,6 +6,7 @@ import argparse
 import datetime
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import InvalidInput
@@ -69,6 +70,20 @@ def add_passphrase_fd(parser: argparse.ArgumentParser, name: str = "--passphrase
     parser.add_argument(
         name, type=int, metavar="N", help="read the passphrase from file descriptor N"
     )
+
+
+def add_start_options(parser: argparse.ArgumentParser) -> None:
+    """What a daemon can be started with, in the foreground or not."""
+    parser.add_argument(
+        "--port", type=positive, metavar="N", help="fixed TCP port instead of a free one"
+    )
+    parser.add_argument(
+        "--insecure-key-file",
+        type=Path,
+        metavar="PATH",
+        help="open the vault with a key file: for tests and sandboxes only",
+    )
+    parser.add_argument("--no-embeddings", action="store_true", help="recall by words only")
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:

@@ -30,15 +30,15 @@ Row = Mapping[str, object]
 def all_rows(client: MemoryClient, advance: Callable[[int], object]) -> list[Row]:
     """Every live memory, page by page."""
     rows: list[Row] = []
-    offset: int | None = 0
-    while offset is not None:
-        answer = client.list_memories({"limit": PAGE, "offset": offset})
-        page = cast("Sequence[Row]", answer.get("memories") or [])
+    cursor: object = None
+    while True:
+        answer = client.list_memories({"limit": PAGE, "cursor": cursor})
+        page = cast("Sequence[Row]", answer.get("results") or [])
         rows += page
         advance(len(page))
-        following = answer.get("next_offset")
-        offset = following if isinstance(following, int) and page else None
-    return rows
+        cursor = answer.get("next_cursor")
+        if not page or cursor is None:
+            return rows
 
 
 def make_questions(rows: Sequence[Row], count: int, seed: int) -> list[Question]:

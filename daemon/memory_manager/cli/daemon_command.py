@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from memory_manager.cli.arguments import Commands, add_command
+from memory_manager.cli.arguments import Commands, add_command, add_start_options
 from memory_manager.cli.context import Context
 
 
@@ -14,22 +13,18 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         commands, shared, "daemon", run, "run the memory service in the foreground"
     )
     parser.add_argument("--service", action="store_true", help="started by a service manager")
-    parser.add_argument("--port", type=int, default=0, help="fixed TCP port instead of a free one")
-    parser.add_argument(
-        "--insecure-key-file",
-        type=Path,
-        metavar="PATH",
-        help="open the vault with a key file: for tests and sandboxes only",
-    )
+    add_start_options(parser)
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     from memory_manager.api.run import DaemonOptions, run_daemon
+    from memory_manager.service.embedders import EmbeddingsMode
 
     return run_daemon(
         DaemonOptions(
             service=arguments.service,
-            port=arguments.port,
+            port=arguments.port or 0,
             insecure_key_file=arguments.insecure_key_file,
+            embeddings=EmbeddingsMode.OFF if arguments.no_embeddings else EmbeddingsMode.AUTO,
         )
     )

@@ -42,7 +42,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     add_filters(search)
     listing = add_command(commands, shared, "list", run_list, "stored memories, newest first")
     listing.add_argument("--limit", type=positive, default=20)
-    listing.add_argument("--offset", type=positive, metavar="N", help="leave out the first N")
+    listing.add_argument("--cursor", help="where the page before ended")
     listing.add_argument("--include-deleted", action="store_true", help="forgotten ones too")
     add_filters(listing)
     get = add_command(commands, shared, "get", run_get, "one memory, whole")
@@ -148,24 +148,23 @@ def run_search(arguments: argparse.Namespace, context: Context) -> int:
 def run_list(arguments: argparse.Namespace, context: Context) -> int:
     query = {
         "limit": arguments.limit,
-        "offset": arguments.offset,
+        "cursor": arguments.cursor,
         "include_deleted": arguments.include_deleted or None,
         **filters_of(arguments),
     }
     with context.client() as client:
         answer = client.list_memories(query)
-    items = cast("Sequence[Mapping[str, object]]", answer.get("memories") or [])
+    items = _items(answer)
     context.console.result(answer, memory_text.listing(items) or "No memories here.")
     if items:
-        more = answer.get("next_offset")
         total = answer.get("total")
         context.console.note(
             f"{len(items)} of {counted(total, 'memory', 'memories')}"
             if isinstance(total, int)
             else counted(len(items), "memory", "memories")
         )
-        if more:
-            context.console.note(f"More with: --offset {more}")
+        if answer.get("next_cursor"):
+            context.console.note(f"More with: --cursor {answer['next_cursor']}")
     return EXIT_OK
 
 

@@ -80,6 +80,18 @@ class Console:
             yield bar.update
 
 
+def progress_from(advance: Advance) -> Callable[[int, int], None]:
+    """A callback that is told ``(done, total)``, as a step counter."""
+    reached = 0
+
+    def told(done: int, total: int) -> None:
+        nonlocal reached
+        advance(done - reached)
+        reached = done
+
+    return told
+
+
 def _printable(text: str) -> str:
     """Without control characters that could drive the terminal; stored text may hold any."""
     return "".join(

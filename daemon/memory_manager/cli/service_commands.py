@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import cast
 
 from memory_manager.cli import service_process
-from memory_manager.cli.arguments import Commands, add_command
+from memory_manager.cli.arguments import Commands, add_command, add_start_options
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
 from memory_manager.cli.output import facts, local_time, size
@@ -35,18 +34,11 @@ _Section = Mapping[str, object]
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     up = add_command(commands, shared, "up", run_up, "start the memory service in the background")
-    _add_start_options(up)
+    add_start_options(up)
     add_command(commands, shared, "stop", run_stop, "stop the memory service")
     restart = add_command(commands, shared, "restart", run_restart, "stop, then start")
-    _add_start_options(restart)
+    add_start_options(restart)
     add_command(commands, shared, "status", run_status, "what runs, and how it is")
-
-
-def _add_start_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, help="fixed TCP port instead of a free one")
-    parser.add_argument(
-        "--insecure-key-file", type=Path, metavar="PATH", help="for tests and sandboxes only"
-    )
 
 
 def run_up(arguments: argparse.Namespace, context: Context) -> int:
@@ -55,6 +47,8 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
         options += ["--port", str(arguments.port)]
     if arguments.insecure_key_file is not None:
         options += ["--insecure-key-file", str(arguments.insecure_key_file.absolute())]
+    if arguments.no_embeddings:
+        options.append("--no-embeddings")
     start, address = service_process.start_daemon(context.environ, context.directories.log, options)
     with context.client() as client:
         status = client.status()

@@ -11,7 +11,8 @@ from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.cli import prompts
 from memory_manager.cli.arguments import Commands, add_command, add_group, add_passphrase_fd
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK, NoTerminal, Usage
+from memory_manager.cli.errors import EXIT_OK, FileProblem, NoTerminal, Usage
+from memory_manager.cli.output import counted, progress_from
 from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
 
 _KEY_FILE_WARNING = "whoever reads this key file reads the vault: for tests and sandboxes only"
@@ -33,6 +34,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
     unlock = add_command(commands, shared, "unlock", run_unlock, "open the vault")
     add_passphrase_fd(unlock)
+    add_passphrase_fd(unlock, "--new-passphrase-fd")
     unlock.add_argument(
         "--recovery", action="store_true", help="with the 24 words; sets a new passphrase"
     )
@@ -50,6 +52,19 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     backup = add_command(commands, shared, "backup", run_backup, "write an encrypted backup")
     backup.add_argument("target", metavar="PATH", type=Path)
     add_passphrase_fd(backup)
+
+    restore = add_command(
+        commands, shared, "restore-backup", run_restore_backup, "make a vault from a backup",
+        "Needs the passphrase or the recovery words of the vault that was backed up. It becomes a\n"
+        "new device. A present vault is left alone; with --replace it is put aside, whole.",
+    )  # fmt: skip
+    restore.add_argument("source", metavar="PATH", type=Path)
+    restore.add_argument("--recovery", action="store_true", help="open it with the 24 words")
+    restore.add_argument("--replace", action="store_true", help="put the present vault aside")
+    restore.add_argument("--no-keyring", action="store_true", help="keep no key in the keyring")
+    add_passphrase_fd(restore)
+    add_passphrase_fd(restore, "--new-passphrase-fd")
+    add_passphrase_fd(restore, "--current-passphrase-fd")
 
     keyfile = add_group(commands, shared, "keyfile", "key files for tests and sandboxes")
     new = add_command(
@@ -139,7 +154,8 @@ def run_unlock(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         if arguments.recovery:
             words = prompts.ask_secret("The 24 recovery words", arguments.passphrase_fd)
-            answer = client.unlock_with_recovery_words(words, prompts.ask_new_passphrase())
+            new = prompts.ask_new_passphrase(arguments.new_passphrase_fd)
+            answer = client.unlock_with_recovery_words(words, new)
         else:
             answer = client.unlock(prompts.ask_secret("Passphrase", arguments.passphrase_fd))
     context.console.result(answer, f"Vault {_state(answer)}.")
@@ -178,6 +194,65 @@ def run_backup(arguments: argparse.Namespace, context: Context) -> int:
     context.console.result(answer, f"Backup written: {target}")
     context.console.note("It opens with your passphrase or recovery words, on any machine.")
     return EXIT_OK
+
+
+def run_restore_backup(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.service.instance_lock import InstanceLock
+    from memory_manager.vault.os_keyring import find_keyring
+    from memory_manager.vault.restore import restore_backup
+    from memory_manager.vault.setup import check_free, vault_exists
+
+    source, folder = arguments.source.absolute(), context.directories.vault
+    if not source.is_file():
+        raise FileProblem(f"There is no backup at {source}.")
+    if not arguments.replace:
+        check_free(folder)
+    ensure_private_directory(context.directories.data)
+    with InstanceLock(context.directories.data):
+        words = passphrase = new = current = None
+        if arguments.recovery:
+            words = prompts.ask_secret("The 24 recovery words", arguments.passphrase_fd)
+            new = prompts.ask_new_passphrase(arguments.new_passphrase_fd)
+        else:
+            passphrase = prompts.ask_secret("Passphrase of the backup", arguments.passphrase_fd)
+        if arguments.replace and vault_exists(folder):
+            current = _current_passphrase(arguments)
+        with context.console.progress("restore", None, "bytes") as advance:
+            made = restore_backup(
+                source,
+                folder,
+                passphrase=passphrase,
+                words=words,
+                new_passphrase=new,
+                current_passphrase=current,
+                replace=arguments.replace,
+                keyring=None if arguments.no_keyring else find_keyring(),
+                with_recovery=words is not None or prompts.has_terminal(),
+                confirm_words=confirm_on_terminal if prompts.has_terminal() else None,
+                progress=progress_from(advance),
+            )
+    replaced = None if made.replaced is None else str(made.replaced)
+    context.console.result(
+        {
+            "vault": str(folder),
+            "memories": made.memories,
+            "recovery": str(made.recovery),
+            "keyring": made.keyring,
+            "replaced": replaced,
+        },
+        f"Vault restored: {counted(made.memories, 'memory', 'memories')}",
+    )
+    if replaced is not None:
+        context.console.note(f"The vault that was here before is at {replaced}")
+    context.console.note("Next: memlocket up")
+    return EXIT_OK
+
+
+def _current_passphrase(arguments: argparse.Namespace) -> str | None:
+    """That of the vault to be put aside; a vault without one, or a damaged one, needs none."""
+    if arguments.current_passphrase_fd is None and not prompts.has_terminal():
+        return None
+    return prompts.ask_secret("Passphrase of the present vault", arguments.current_passphrase_fd)
 
 
 def run_keyfile_new(arguments: argparse.Namespace, context: Context) -> int:
