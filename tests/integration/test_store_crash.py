@@ -119,7 +119,6 @@ def test_f01_kill_nine_loses_no_acknowledged_write(tmp_path: Path, kills: int) -
         if kill % 20 == 0:
             folder.mkdir()
             ledger = Ledger()
-        acknowledged = len(ledger.versions)
         ledger.add(kill_after(start(folder, kill), rng.uniform(0.005, 0.25)))
         vault = SmallVault(folder)
         try:
@@ -127,7 +126,7 @@ def test_f01_kill_nine_loses_no_acknowledged_write(tmp_path: Path, kills: int) -
         finally:
             vault.close()
         if kill % 20 == 19:
-            assert len(ledger.versions) > acknowledged
+            assert len(ledger.versions) > 20, "the load hardly wrote anything"
 
 
 def test_check_notices_a_lost_write(tmp_path: Path) -> None:
