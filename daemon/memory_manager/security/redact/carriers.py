@@ -176,28 +176,30 @@ _USER_OPTION: Final = re.compile(
     r"(?:^|[\s\"'\[(])(?:-u|--user|--proxy-user|-U|--userpass)(?:[ =]{1,4}|\\?[\"'], ?\\?[\"'])\\?[\"']?"
     r"([^\s:\"'\\]{1,80}):([^\s\"'\\]{1,256})"
 )
+_USER_HINTS: Final = (" -u", '"-u', "'-u", "--user", "--proxy-user", "\n-u")
 _COMMANDS: Final = (
     (
+        True,
         ("mysql", "mariadb"),
         re.compile(
             r"\b(?:mysql\w{0,10}|mariadb\w{0,10})\b[^\n|;&]{0,200}?\s-p([^\s\"'\\=-][^\s\"'\\]{3,120})"
         ),
     ),
     (
+        True,
         ("sshpass",),
         re.compile(r"\bsshpass\s{1,4}-p\s{0,4}[\"']?([^\s\"'\\]{3,120})"),
     ),
     (
+        True,
         ("redis-cli",),
         re.compile(r"\bredis-cli\b[^\n|;&]{0,120}?\s-a\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
     ),
     (
+        True,
         (
-            "docker login",
-            "podman login",
+            " login",
             "helm registry",
-            "az login",
-            "oc login",
             "sqlcmd",
             "bcp ",
             "smbclient",
@@ -210,17 +212,20 @@ _COMMANDS: Final = (
         ),
     ),
     (
+        True,
         ("openssl",),
         re.compile(
             r"\bopenssl\b[^\n|;&]{0,200}?\s-pass(?:in|out)?\s{1,4}[\"']?pass:([^\s\"'\\]{3,256})"
         ),
     ),
     (
+        False,
         ("requirepass", "masterauth"),
         re.compile(r"\b(?:requirepass|masterauth)\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
     ),
     (
-        ("identified by", "identified with", "with password", "encrypted password"),
+        False,
+        ("identified ", "password "),
         re.compile(
             r"\b(?i:identified (?:with \w{3,40} )?by|(?:with |encrypted )password)\s{1,4}\\?[\"']([^\"'\\\n]{3,256})"
         ),
@@ -230,7 +235,7 @@ _COMMANDS: Final = (
 
 def command_lines(text: str, lowered: str) -> Iterator[Hit]:
     """Passwords given to programs as options or statements."""
-    if "-u" in lowered or "--user" in lowered or "--proxy-user" in lowered:
+    if "-u" in lowered and any(hint in lowered for hint in _USER_HINTS):
         for found in _USER_OPTION.finditer(text):
             user, password = found[1], found[2]
             if not _wanted(password) or (user.isdigit() and password.isdigit()):
@@ -243,7 +248,10 @@ def command_lines(text: str, lowered: str) -> Iterator[Hit]:
             if user.startswith(("http", "$")) or password.startswith("//"):
                 continue
             yield Hit(*found.span(2), "cli-credential", Severity.CREDENTIAL, 1)
-    for anchors, pattern in _COMMANDS:
+    has_option = " -" in text
+    for needs_option, anchors, pattern in _COMMANDS:
+        if needs_option and not has_option:
+            continue
         if any(anchor in lowered for anchor in anchors):
             for found in pattern.finditer(text):
                 if _wanted(found[1]):
@@ -254,6 +262,8 @@ _PGPASS: Final = re.compile(
     r"(?:^|(?<=[\n\"'`]))[ \t]{0,8}(?:[\w.*-]{1,80}):(?:\d{2,5}|\*):(?:[\w.*-]{1,63}):(?:[\w.*@-]{1,63}):"
     r"((?:[^\s:\\\"'`]|\\[:\\]){4,256})",
 )
+_PGPASS_HINT: Final = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,63}:[^\s:]{1,63}:\S")
+_DOCKER_HINTS: Final = ('auth"', "auth'", 'auth\\"', "identitytoken", "registrytoken")
 _NETRC: Final = re.compile(
     r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}|default)[ \t\r\n]{1,8}(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
     r"(?:account[ \t]{1,8}\S{1,80}[ \t\r\n]{1,8})?password[ \t]{1,8}[\"']?([^\s\"'`]{3,400})"
@@ -277,11 +287,11 @@ def credential_files(text: str, lowered: str) -> Iterator[Hit]:
             for found in _NETRC.finditer(text):
                 if _wanted(found[1]):
                     yield Hit(*found.span(1), "netrc", Severity.CREDENTIAL, 1)
-    if text.count(":") >= 4:
+    if _PGPASS_HINT.search(text):
         for found in _PGPASS.finditer(text):
             if _wanted(found[1]) and not found[1].isdigit():
                 yield Hit(*found.span(1), "pgpass", Severity.CREDENTIAL, 1)
-    if "auth" in lowered or "token" in lowered:
+    if any(hint in lowered for hint in _DOCKER_HINTS):
         for found in _DOCKER_AUTH.finditer(text):
             if _wanted(found[1]) and _is_basic(found[1]):
                 yield Hit(*found.span(1), "docker-auth", Severity.CREDENTIAL, 1)

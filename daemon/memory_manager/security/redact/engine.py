@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from memory_manager.security.redact import carriers, key_material, views
@@ -67,7 +67,8 @@ def _compiled(rule: Rule) -> re.Pattern[str]:
 
 def scan(text: str, budget: Budget) -> list[Hit]:
     """Hits in all views of one text without marks, as raw spans; may overlap."""
-    hits = list(scan_view(text, budget))
+    spans = list(runs(text))
+    hits = list(scan_view(text, budget, spans))
     folded = views.normalised(text)
     base = text
     if folded is not None:
@@ -79,20 +80,22 @@ def scan(text: str, budget: Budget) -> list[Hit]:
         found = list(_mapped(view, scan_view(view.text, budget)))
         found += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
         hits += found if folded is None else _mapped(folded, found)
-    together = views.joined(text)
+    together = views.joined(text, spans)
     if together is not None:
         for hit in vendor_hits(together.text, lower_same_length(together.text), budget):
             if together.crosses_edit(hit.start, hit.end):
                 hits += _mapped(together, (hit,))
-    hits += encoded_hits(text, budget, 0)
+    hits += encoded_hits(text, budget, 0, spans)
     return hits
 
 
-def scan_view(text: str, budget: Budget) -> Iterator[Hit]:
+def scan_view(
+    text: str, budget: Budget, spans: Sequence[tuple[int, int]] | None = None
+) -> Iterator[Hit]:
     """Every rule and reader on one reading of the text."""
     lowered = lower_same_length(text)
     budget.charge(len(text))
-    yield from vendor_hits(text, lowered, budget)
+    yield from vendor_hits(text, lowered, budget, spans)
     yield from key_material.armoured_blocks(text, lowered)
     yield from key_material.seed_phrases(lowered)
     yield from key_material.jwk_members(text, lowered)
@@ -126,10 +129,15 @@ def runs(text: str) -> Iterator[tuple[int, int]]:
         position = found.end()
 
 
-def vendor_hits(text: str, lowered: str, budget: Budget) -> Iterator[Hit]:
-    """The registry, evaluated at anchors inside long runs."""
+def vendor_hits(
+    text: str,
+    lowered: str,
+    budget: Budget,
+    spans: Sequence[tuple[int, int]] | None = None,
+) -> Iterator[Hit]:
+    """The registry, evaluated at anchors inside long runs (``spans``, where they are known)."""
     covered: dict[str, int] = {}
-    for start, end in runs(text):
+    for start, end in runs(text) if spans is None else spans:
         if end - start >= 51:
             yield from key_material.long_run_keys(text, start, end)
         for position, anchor in _GATE.hits(lowered, start, end):
@@ -192,9 +200,11 @@ def _mapped(view: views.View, hits: Iterable[Hit]) -> list[Hit]:
     return result
 
 
-def encoded_hits(text: str, budget: Budget, depth: int) -> Iterator[Hit]:
+def encoded_hits(
+    text: str, budget: Budget, depth: int, spans: Iterable[tuple[int, int]]
+) -> Iterator[Hit]:
     """Base64 and hex runs whose decoded text holds a secret; the whole run is removed."""
-    for start, end in runs(text):
+    for start, end in spans:
         if end - start < 20:
             continue
         for found in _BASE64_RUN.finditer(text, start, end):
@@ -206,7 +216,7 @@ def encoded_hits(text: str, budget: Budget, depth: int) -> Iterator[Hit]:
             budget.charge(len(decoded))
             inner = list(scan_self_identifying(decoded, budget))
             if depth + 1 < MAX_DECODING_DEPTH:
-                inner += encoded_hits(decoded, budget, depth + 1)
+                inner += encoded_hits(decoded, budget, depth + 1, runs(decoded))
             if inner:
                 worst = min(
                     inner, key=lambda hit: (severity_rank(hit.severity), -hit.specificity, hit.rule)

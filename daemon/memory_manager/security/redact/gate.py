@@ -20,13 +20,13 @@ class AnchorGate:
         # the trie answers the longest anchor at a place; the shorter ones there are its prefixes
         self._at_same_place = {
             anchor: tuple(
-                anchor[:size] for size in range(1, len(anchor) + 1) if anchor[:size] in known
+                anchor[:size] for size in range(len(anchor), 0, -1) if anchor[:size] in known
             )
             for anchor in anchors
         }
 
     def hits(self, lowered: str, start: int, end: int) -> Iterator[tuple[int, str]]:
-        """(position, anchor), positions ascending; ``lowered`` has constant length."""
+        """(position, anchor), positions ascending, the longest anchor of a place first; ``lowered`` has constant length."""
         search = self._pattern.search
         found = search(lowered, start, end)
         while found is not None:

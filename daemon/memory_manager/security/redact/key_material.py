@@ -6,6 +6,7 @@ ordinary words, a WIF key has no literal. Contract: redaction.md 3, 13.5.
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import re
 from collections.abc import Iterator
@@ -20,7 +21,6 @@ from memory_manager.security.redact.validators import base58check, stellar_seed
 MAX_BLOCK_CHARACTERS: Final = 65_536
 MIN_KEY_CHARACTERS: Final = 16
 AWS_PAIR_DISTANCE: Final = 150
-MAX_BLOCKS: Final = 400
 
 _BEGIN: Final = re.compile(
     r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|PRIVATE) ?-{4,5}"
@@ -48,20 +48,7 @@ _PUTTY_LINE: Final = re.compile(
 def armoured_blocks(text: str, lowered: str) -> Iterator[Hit]:
     """PEM, OpenSSH, PGP and SSH2 private keys, whole, escaped, indented, on one line or cut off."""
     if "begin " in lowered and "private" in lowered:
-        position = 0
-        for _ in range(MAX_BLOCKS):
-            found = _BEGIN.search(text, position)
-            if found is None:
-                break
-            end = _block_end(text, found.end())
-            if end is None:
-                position = found.end()
-                continue
-            yield Hit(found.start(), end, "private-key", Severity.HIGH_RISK, 3)
-            position = end
-        else:
-            # absurdly many blocks: the rest goes as a whole rather than unread
-            yield Hit(position, len(text), "private-key", Severity.HIGH_RISK, 3)
+        yield from _pem_blocks(text)
     start = lowered.find("putty-user-key-file-")
     while start >= 0:
         end = _putty_end(text, start)
@@ -69,17 +56,36 @@ def armoured_blocks(text: str, lowered: str) -> Iterator[Hit]:
         start = lowered.find("putty-user-key-file-", end)
 
 
-def _block_end(text: str, start: int) -> int | None:
-    """Where the block ends; None when no key follows the header (documentation about headers)."""
-    limit = min(len(text), start + MAX_BLOCK_CHARACTERS)
-    footer = _END.search(text, start, limit)
-    if footer is not None:
-        other = _NEXT_BEGIN.search(text, start, footer.start())
-        if other is None:
-            inside = text[start : footer.start()]
-            if _CORE.search(inside) is None or is_placeholder(inside.strip()):
-                return None
-            return footer.end()
+def _pem_blocks(text: str) -> Iterator[Hit]:
+    begins = list(_BEGIN.finditer(text))
+    if not begins:
+        return
+    footers = [found.span() for found in _END.finditer(text)]
+    other_begins = [found.start() for found in _NEXT_BEGIN.finditer(text)]
+    covered = 0
+    for found in begins:
+        if found.start() < covered:
+            continue
+        footer = bisect.bisect_left(footers, (found.end(), 0))
+        other = bisect.bisect_left(other_begins, found.end())
+        end: int | None = None
+        if footer < len(footers) and (
+            other >= len(other_begins) or other_begins[other] > footers[footer][0]
+        ):
+            inside = text[found.end() : footers[footer][0]]
+            if len(inside) <= MAX_BLOCK_CHARACTERS:
+                if _CORE.search(inside) is None or is_placeholder(inside.strip()):
+                    continue
+                end = footers[footer][1]
+        if end is None:
+            end = _truncated_end(text, found.end())
+        if end is not None:
+            yield Hit(found.start(), end, "private-key", Severity.HIGH_RISK, 3)
+            covered = end
+
+
+def _truncated_end(text: str, start: int) -> int | None:
+    """Where the key-like lines end; None when no key follows the header (a text about headers)."""
     position, core, full = start, 0, False
     while position < len(text):
         line = _LINE.match(text, position)
@@ -118,15 +124,21 @@ _MNEMONIC_SIZES: Final = (24, 21, 18, 15, 12)
 _MNEMONIC_LABEL: Final = re.compile(
     r"seed|mnemonic|recovery|phrase|wallet|backup words|bip-?39|助记词|semente|semilla|シード"
 )
+_LETTERS_ONLY: Final = {
+    code: " " for code in range(128) if not chr(code).isalpha() and chr(code) != " "
+}
+_TWELVE: Final = b"\1" * 12
 _BETWEEN_WORDS: Final = re.compile(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
 
 
 def seed_phrases(lowered: str) -> Iterator[Hit]:
     """BIP-39 phrases: list words in a row with a valid checksum, a label before, or a line alone."""
-    words = lowered.split(None, 100_000)
-    if sum(map(WORDS.__contains__, words)) < 12 and lowered.count(",") < 11:
-        if sum(word.rstrip(",.;\"'").lstrip("\"'[") in WORDS for word in words) < 12:
-            return
+    words = (
+        lowered.translate(_LETTERS_ONLY).split() if lowered.isascii() else _WORD.findall(lowered)
+    )
+    flags = bytes(map(WORDS.__contains__, words))
+    if _TWELVE not in flags:
+        return
     tokens = list(_WORD.finditer(lowered))
     run: list[re.Match[str]] = []
     for token in tokens:
@@ -145,7 +157,10 @@ def _phrases_in(lowered: str, run: list[re.Match[str]]) -> Iterator[Hit]:
     if len(run) < 12:
         return
     start, end = run[0].start(), run[-1].end()
-    distinct = len({token[0] for token in run})
+    numbers = [WORDS[token[0]] for token in run]
+    if all(low < high for low, high in zip(numbers, numbers[1:], strict=False)):
+        return  # an excerpt of the word list itself
+    distinct = len(set(numbers))
     label = _MNEMONIC_LABEL.search(lowered, max(0, start - 80), start) is not None
     alone = (
         len(run) in _MNEMONIC_SIZES
@@ -264,18 +279,40 @@ _CODES_HEADING: Final = re.compile(
 _CODE: Final = re.compile(r"(?:[0-9a-z]{3,8}(?:[- ][0-9a-z]{3,8}){1,5}|[0-9]{6,12}|[0-9a-z]{8,16})")
 
 
+_CODES_HINTS: Final = (
+    "recovery",
+    "backup",
+    "scratch",
+    "emergency",
+    "one-time",
+    "one time",
+    "2fa",
+    "mfa",
+    "reserve",
+    "codes de",
+    "codigo",
+    "wiederherstellung",
+)
+
+
 def recovery_codes(text: str, lowered: str) -> Iterator[Hit]:
     """Two or more codes under a heading that calls them recovery or backup codes."""
-    if "code" not in lowered and "cód" not in lowered and lowered.isascii():
+    if lowered.isascii() and ("code" not in lowered and "codigo" not in lowered):
         return
-    for heading in _CODES_HEADING.finditer(lowered):
-        hits = list(_codes_after(lowered, heading.end()))
+    if lowered.isascii() and not any(hint in lowered for hint in _CODES_HINTS):
+        return
+    headings = list(_CODES_HEADING.finditer(lowered))
+    if not headings:
+        return
+    ends = [*(heading.start() for heading in headings[1:]), len(lowered)]
+    for heading, end in zip(headings, ends, strict=True):
+        hits = list(_codes_after(lowered, heading.end(), end))
         if len(hits) >= 2:
             yield from hits
 
 
-def _codes_after(lowered: str, start: int) -> Iterator[Hit]:
-    block = lowered[start : start + 1200]
+def _codes_after(lowered: str, start: int, end: int) -> Iterator[Hit]:
+    block = lowered[start : min(end, start + 1200)]
     blank = re.search(r"\S[ \t]*\n[ \t]*\n[ \t]*(?=[a-z]+ [a-z]+ )", block)
     if blank is not None:
         block = block[: blank.end()]

@@ -18,13 +18,15 @@ from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.values import is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
+MAX_BARE_CHARACTERS: Final = 8192
+MAX_FOREIGN: Final = 64  # text without blanks runs on in some scripts; a password does not
 _LABEL_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 _ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES)
 _GATE: Final = AnchorGate(sorted(set(_ANCHORS)))
 
 _ASSIGN: Final = re.compile(
     r"(?:\\{0,8}[\"'`])?[\])]?(?:\*\*|__|</(?:b|strong|code|td|th)>)?(?:[ \t]?\([^()\n]{1,30}\))?"
-    r"(?P<before>[ \t]{0,64})(?P<op>:=|=>|->|={1,3}|[:：＝]|(?<=[ \t])\||<td>)(?:\*\*|__)?"
+    r"(?P<before>[ \t]{0,64})(?P<op>:=|=>|->|={1,3}|[:：＝]|(?<=[ \t])\||<td>)(?:\*\*(?!\*)|__)?"
     r"(?P<after>(?:[ \t　]{0,64}[|>][+-]?[ \t]{0,8}(?:\n|\\n)[ \t]{1,40})"
     r"|(?:[ \t]{0,8}\r?\n[ \t]{1,40})|[ \t　]{0,64})"
 )
@@ -50,11 +52,12 @@ _SET_BEFORE: Final = re.compile(
 _QUOTE: Final = re.compile(r"(?:[fbruFBRU@$]{1,2}(?=[\"']))?(\\{0,8}[\"'`]|[“‘«「『„])")
 _CLOSING: Final = {"“": "”", "‘": "’", "«": "»", "「": "」", "『": "』", "„": "“"}
 _BARE: Final = re.compile(
-    r"(?:[^\s\"'`<>\\,;&，。；、！）」』】]"
+    r"(?:[^\s\"'`<>\\,;&，。；、！）」』】]++"
     r"|\\(?![nrtu\"'\\])|,(?=[^\s\"'`])|&(?![A-Za-z_]\w*=|amp;)|[\"'](?=[A-Za-z0-9@#$%^*]))+"
 )
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ESCAPED_BREAK: Final = re.compile(r"\\[nrt]")
+_TELLING: Final = re.compile(r"[0-9!@#$%^&*+=~]")
 _AUTH_SCHEME: Final = re.compile(
     r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+", re.IGNORECASE
 )
@@ -208,7 +211,7 @@ def _judge(
 
 def _prose_word(value: str) -> bool:
     """In running text an unquoted word without digits or symbols is just the next word."""
-    return not any(c.isdigit() for c in value) and not any(c in "!@#$%^&*+=~" for c in value[:-1])
+    return _TELLING.search(value, 0, len(value) - 1) is None and not value[-1:].isdigit()
 
 
 def _after_login(text: str, start: int) -> bool:
@@ -257,7 +260,8 @@ def read_value(text: str, position: int) -> tuple[int, int, bool]:
         if end is not None:
             return start, end, True
         position = start
-    bare = _BARE.match(text, position, position + 16_384)
+    plain = text[position : position + 1].isascii()
+    bare = _BARE.match(text, position, position + (MAX_BARE_CHARACTERS if plain else MAX_FOREIGN))
     if bare is None:
         return position, position, False
     end = bare.end()
@@ -296,7 +300,7 @@ def _trim(value: str) -> str:
         last = value[-1]
         if last in ".,;:" or (last in ")]}" and value.count(last) > value.count(_OPEN[last])):
             value = value[:-1]
-        elif value.endswith(("**", "__", "|")):
+        elif value.endswith(("**", "__", "|")) and value[0] not in "*_":
             value = value.rstrip("*_|")
         else:
             break

@@ -32,7 +32,7 @@ class Family(enum.IntEnum):
     PASSWORD = 3
 
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_WORD: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _GLUED_PASSWORD: Final = ("password", "passwd", "passphrase", "passwort", "senha")
 _GLUED_SECRET: Final = ("secret", "token", "apikey", "secretkey", "accesskey", "privatekey")
 _NEUTRAL_SUFFIXES: Final = frozenset(

@@ -21,9 +21,7 @@ Validator = Callable[[str, int, int], bool]
 
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58_INDEX: Final = {character: value for value, character in enumerate(_BASE58)}
-_BASE64_EDGE: Final = frozenset(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/=_-"
-)
+_BASE64_EDGE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/")
 
 
 def _classes(body: str) -> tuple[bool, bool, bool]:
@@ -49,6 +47,13 @@ def edges(text: str, start: int, end: int) -> bool:
     before = text[start - 1] if start else " "
     after = text[end] if end < len(text) else " "
     return before not in _BASE64_EDGE and after not in _BASE64_EDGE
+
+
+def word_edges(text: str, start: int, end: int) -> bool:
+    """Neither side continues with a letter or digit."""
+    before = text[start - 1] if start else " "
+    after = text[end] if end < len(text) else " "
+    return not (before.isascii() and before.isalnum()) and not (after.isascii() and after.isalnum())
 
 
 def edges_mixed(text: str, start: int, end: int) -> bool:
@@ -165,4 +170,5 @@ VALIDATORS: Final[dict[str, Validator]] = {
     "not_placeholder": not_placeholder,
     "random_body": random_body,
     "secret_key_body": secret_key_body,
+    "word_edges": word_edges,
 }

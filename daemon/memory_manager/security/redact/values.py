@@ -37,6 +37,7 @@ _EXPLAINS_ITSELF: Final = re.compile(
 )
 _IDENTIFIER_CHAIN: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+;?")
 _INDEXED: Final = re.compile(r"[A-Za-z_$][\w$.]*\[.*")
+_EXPRESSION: Final = re.compile(r"\(+[A-Za-z_$][\w$]*(?:[.(\[]|$)")
 _SNAKE: Final = re.compile(
     r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?"
 )
@@ -90,16 +91,18 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
     """A placeholder, reference, expression, type, path, date or number: never a secret."""
     if is_placeholder(value) or is_reference(value):
         return True
-    if len(value) <= 400 and (
-        _EXPLAINS_ITSELF.fullmatch(value) is not None
+    if (
+        len(value) <= 400
+        and _EXPLAINS_ITSELF.fullmatch(value) is not None
         and not (quoted and _looks_like_password(value))
+        and not (value[0] in "/\\" and _has_random_part(value))
     ):
         return True
     if _SCREAMING.fullmatch(value) or _SHORTCUT.fullmatch(value):
         return True
     if _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
         return True
-    if not quoted and _INDEXED.fullmatch(value):
+    if not quoted and (_INDEXED.fullmatch(value) or _EXPRESSION.match(value)):
         return True
     if _PATH_SEGMENTS.fullmatch(value) and not _has_random_part(value):
         return True

@@ -10,7 +10,7 @@ import bisect
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 MAX_LAYERS: Final = 8
@@ -200,33 +200,41 @@ def _decode(escape: str) -> str:
     return escape[1]
 
 
+_HALF: Final = r"[0-9A-Za-z_+/=.:~-]"
 _BREAK: Final = re.compile(
-    r"(?<=[0-9A-Za-z_+/=.-])"
-    r"(?:[ \t]{0,8}\\?\r?\n[ \t]{0,40}(?:(?:>[ \t]?){1,4}|[|#*+][ \t]{0,4})?"
-    r"|[\"'][ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?[\"']"
-    r"|\\n[ \t]{0,40}|[ ])"
-    r"(?=[0-9A-Za-z_+/=.-])"
+    r"(?:[\"'](?<=" + _HALF + r"{3}[\"'])[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?"
+    r"[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?[\"']"
+    r"|\n(?<=[0-9A-Za-z_+/=.:~\-\\\r \t]\n)[ \t]{0,40}(?:(?:>[ \t]?){1,4}|[|#*+][ \t]{0,4})?"
+    r"|\\n(?<=" + _HALF + r"{3}\\n)[ \t]{0,40})"
+    r"(?=" + _HALF + r"{3})(?=[0-9]|" + _HALF + r"{1,79}?[0-9A-Z])"
 )
+# the first blanks are spelt out, because a group costs much more to try than to literals
 _SPACED: Final = re.compile(
-    r"(?<![0-9A-Za-z_-])(?:[0-9A-Za-z_.-][ \u00a0]){15,}[0-9A-Za-z_-](?![0-9A-Za-z_-])"
+    r" [\w./+=:~-] [\w./+=:~-] [\w./+=:~-](?: [\w./+=:~-]){12,}(?![0-9A-Za-z_-])"
 )
-_TAIL: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=."
+_LONG_WORD: Final = 8
+_TAIL: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.:~"
 _REACH: Final = 80
 
 
-def joined(text: str) -> View | None:
-    """Tokens cut by a line break, string concatenation or blanks put together; None if none look so."""
+def joined(text: str, spans: Sequence[tuple[int, int]]) -> View | None:
+    """Tokens cut by a line break, string concatenation or blanks put together; None if none look so.
+
+    ``spans`` are the long runs of the text.
+    """
     edits: list[Edit] = []
     for found in _SPACED.finditer(text):
-        edits += [(index, index + 1, "") for index in range(found.start() + 1, found.end(), 2)]
+        # the first character of the token stands before the first blank
+        edits += [(index, index + 1, "") for index in range(found.start(), found.end(), 2)]
     for found in _BREAK.finditer(text):
         start, end = found.span()
-        left = text[max(0, start - _REACH) : start]
-        left = left[len(left.rstrip(_TAIL)) :]
-        right = text[end : end + _REACH]
-        right = right[: len(right) - len(right.lstrip(_TAIL))]
-        if _tokenlike(left, right, one_space=found[0] == " "):
+        if text[start] == "\n":
+            start = _line_end(text, start)
+        if text[start - 1 : start] in _TAIL and halves_of_token(
+            text[max(0, start - _REACH) : start], text[end : end + _REACH]
+        ):
             edits.append((start, end, ""))
+    edits += _single_blanks(text, spans)
     if not edits:
         return None
     edits.sort()
@@ -237,21 +245,46 @@ def joined(text: str) -> View | None:
     return View(text, disjoint)
 
 
+def _line_end(text: str, newline: int) -> int:
+    """Where the line before a newline ends without its continuation mark and trailing blanks."""
+    low = max(0, newline - 10)
+    line = text[low:newline].rstrip("\r \t")
+    return low + len(line.removesuffix("\\").rstrip(" \t"))
+
+
+def _single_blanks(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Edit]:
+    """Blanks beside a long run, when both neighbours hold digits and letters."""
+    for start, end in spans:
+        for blank in (start - 1, end):
+            if text[blank : blank + 1] != " ":
+                continue
+            left = _token_end(text[max(0, blank - _REACH) : blank])
+            right = _token_start(text[blank + 1 : blank + 1 + _REACH])
+            if len(left) >= _LONG_WORD and len(right) >= _LONG_WORD:
+                if _mixed(left) and _mixed(right):
+                    yield blank, blank + 1, ""
+
+
+def _token_end(text: str) -> str:
+    return text[len(text.rstrip(_TAIL)) :]
+
+
+def _token_start(text: str) -> str:
+    return text[: len(text) - len(text.lstrip(_TAIL))]
+
+
+def _mixed(word: str) -> bool:
+    return any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+
+
 def halves_of_token(left: str, right: str) -> bool:
-    """Whether the end of one string and the start of the next could be one token."""
-    left = left[len(left.rstrip(_TAIL)) :]
-    right = right[: len(right) - len(right.lstrip(_TAIL))]
-    return _tokenlike(left, right, one_space=False)
+    """Whether the end of one string and the start of the next could be one token.
 
-
-def _tokenlike(left: str, right: str, *, one_space: bool) -> bool:
-    """Whether two runs could be halves of one token: together long, the second no plain word."""
+    Together they must be long, and the second must not be a plain word.
+    """
+    left, right = _token_end(left), _token_start(right)
     if len(left) + len(right) < 16 or len(right) < 3 or len(left) < 3:
         return False
-    right_digits = any(c.isdigit() for c in right)
-    if one_space:
-        left_digits = any(c.isdigit() for c in left)
-        return right_digits and left_digits and len(left) >= 8 and len(right) >= 8
-    if right_digits:
+    if any(c.isdigit() for c in right):
         return any(c.isalpha() for c in right) or any(c.isdigit() for c in left)
     return any("A" <= c <= "Z" for c in right[1:]) and any("a" <= c <= "z" for c in right)

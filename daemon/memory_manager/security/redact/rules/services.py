@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
         "brevo-key", ("xkeysib-", "xsmtpsib-"), r"x(?:key|smtp)sib-[0-9a-f]{60,}-[0-9A-Za-z]{10,}"
     ),
     Rule("resend-key", ("re_",), r"re_[0-9A-Za-z]{6,10}_[0-9A-Za-z]{20,}", validator="edges_mixed"),
-    Rule("twilio-key", ("sk",), r"SK[0-9a-f]{32}", validator="edges"),
+    Rule("twilio-key", ("sk",), r"SK[0-9a-f]{32}", validator="word_edges"),
     Rule("telegram-bot-token", (":aa",), r"[0-9]{8,12}:AA[0-9A-Za-z_-]{32,}", lead=12),
     Rule(
         "discord-webhook",
