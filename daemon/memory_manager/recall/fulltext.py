@@ -13,11 +13,13 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from memory_manager.recall.errors import FullTextDamaged
-from memory_manager.recall.match_query import QueryTerms, match_string, quote, rare_terms
+from memory_manager.recall.match_query import QueryTerms, quote, rare_terms
 from memory_manager.recall.porter import stem
 from memory_manager.recall.text_rules import TEXT_RULES_VERSION, IndexFields, index_fields
 from memory_manager.recall.vocabulary import Vocabulary, inverse_frequency
+from memory_manager.recall.word_ranking import SATURATION, Condition, ranked
 from memory_manager.security.gate import Surface, may_recall
+from memory_manager.vault.filters import RowFilter
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -25,16 +27,10 @@ if TYPE_CHECKING:
     from memory_manager.vault.rows import MemoryRow
     from memory_manager.vault.transaction import Transaction
 
-COLUMN_WEIGHTS = (1.0, 0.8, 0.5, 0.6)
-"""body, path, who, ident (recall.md 7.1)."""
-BM25_SATURATION = 2.2
-"""k1 + 1 of FTS5's bm25: the most that one term of idf 1 can add to a score."""
 TRIGRAM_WEIGHT = 0.5
 TIME_LIMIT_SECONDS = 0.25
 _TERMS_AFTER_TIMEOUT = (8, 2)
 _PROGRESS_INSTRUCTIONS = 20_000
-
-_RANK = f"bm25({', '.join(str(weight) for weight in COLUMN_WEIGHTS)})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,91 +81,54 @@ class FullTextIndex:
         self,
         connection: Connection,
         query: QueryTerms,
-        condition: tuple[str, list[object]],
-        limit: int,
+        row_filter: RowFilter,
+        now_ms: int,
         *,
-        wanted: int = 0,
+        limit: int,
+        wanted: int,
     ) -> WordHits:
-        """The best ``limit`` rows under ``condition`` (over the table ``record``).
+        """The best ``limit`` rows that pass filter and gate; the first ``wanted`` exactly.
 
         When fewer than ``wanted`` rows hold a word, the trigram table is asked for substrings. A
-        query over the time limit is cut to its rarest terms. Raises FullTextDamaged when the
-        tables cannot be read.
+        query over the time limit is cut to its rarest terms. Raises FullTextDamaged when the tables
+        cannot be read.
         """
         if query.empty:
             return NO_WORD_HITS
+        condition = _condition(row_filter, now_ms)
         with _damage_has_a_name():
             rows = self.vocabulary.rows(connection)
             frequency = self.vocabulary.frequencies(connection, query.terms)
             terms = rare_terms(query.terms, frequency, rows)
-            hits, timed_out = self._ranked(connection, terms, query, frequency, condition, limit)
+            hits, timed_out = _ranked(
+                connection, terms, query.phrases, rows, frequency, condition, limit, wanted
+            )
             if len(hits) < wanted and query.substrings:
                 self._add_substring_hits(connection, hits, query, condition, limit)
-        possible = BM25_SATURATION * sum(
+        possible = SATURATION * sum(
             inverse_frequency(rows, frequency.get(stem(term), 0)) for term in terms
         )
         return WordHits(hits, terms, possible, timed_out)
-
-    def _ranked(
-        self,
-        connection: Connection,
-        terms: tuple[str, ...],
-        query: QueryTerms,
-        frequency: dict[str, int],
-        condition: tuple[str, list[object]],
-        limit: int,
-    ) -> tuple[dict[int, float], bool]:
-        found = self._match(connection, match_string(terms, query.phrases), condition, limit)
-        if found is not None:
-            return found, False
-        for count in _TERMS_AFTER_TIMEOUT:
-            fewer = rare_terms(terms, frequency, self.vocabulary.rows(connection), count)
-            found = self._match(connection, match_string(fewer), condition, limit)
-            if found is not None:
-                return found, True
-        return {}, True
-
-    def _match(
-        self, connection: Connection, match: str, condition: tuple[str, list[object]], limit: int
-    ) -> dict[int, float] | None:
-        """Rowid -> score, or None when the time was up."""
-        if not match:
-            return {}
-        sql, parameters = condition
-        # The index walks in rank order and the join drops hidden rows before LIMIT counts them.
-        statement = (
-            "SELECT memory_fts.rowid, memory_fts.rank FROM memory_fts"
-            " CROSS JOIN record ON record.rowid = memory_fts.rowid"
-            f" WHERE memory_fts MATCH ? AND rank MATCH '{_RANK}' AND {sql}"
-            " ORDER BY memory_fts.rank LIMIT ?"
-        )
-        with _time_limit(connection) as expired:
-            try:
-                found = connection.execute(statement, [match, *parameters, limit]).fetchall()
-            except Exception:
-                if expired():
-                    return None
-                raise
-        return {int(rowid): -float(rank) for rowid, rank in found}
 
     def _add_substring_hits(
         self,
         connection: Connection,
         hits: dict[int, float],
         query: QueryTerms,
-        condition: tuple[str, list[object]],
+        condition: Condition,
         limit: int,
     ) -> None:
-        sql, parameters = condition
         statement = (
             "SELECT memory_tri.rowid, memory_tri.rank FROM memory_tri"
             " CROSS JOIN record ON record.rowid = memory_tri.rowid"
-            f" WHERE memory_tri MATCH ? AND {sql} ORDER BY memory_tri.rank LIMIT ?"
+            f" WHERE memory_tri MATCH ? AND {condition.sql} ORDER BY memory_tri.rank LIMIT ?"
         )
         match = " OR ".join(quote(part) for part in query.substrings)
         with _time_limit(connection) as expired:
             try:
-                found = connection.execute(statement, [match, *parameters, limit]).fetchall()
+                found = connection.execute(
+                    statement, [match, *condition.parameters, limit]
+                ).fetchall()
             except Exception:
                 if expired():
                     return
@@ -181,6 +140,40 @@ class FullTextIndex:
         for rowid, rank in found:
             score = TRIGRAM_WEIGHT * best_word * -float(rank) / best_substring
             hits.setdefault(int(rowid), score)
+
+
+def _condition(row_filter: RowFilter, now_ms: int) -> Condition:
+    sql, parameters = row_filter.condition(now_ms)
+    bounds = (row_filter.path, row_filter.since_ms, row_filter.until_ms)
+    return Condition(sql, parameters, indexed=any(bound is not None for bound in bounds))
+
+
+def _ranked(
+    connection: Connection,
+    terms: tuple[str, ...],
+    phrases: tuple[str, ...],
+    rows: int,
+    frequency: dict[str, int],
+    condition: Condition,
+    limit: int,
+    wanted: int,
+) -> tuple[dict[int, float], bool]:
+    """Scores, and whether the time was up and terms were left out."""
+    for count in (len(terms), *_TERMS_AFTER_TIMEOUT):
+        kept = rare_terms(terms, frequency, rows, count) if count < len(terms) else terms
+        estimate = sum(frequency.get(stem(term), 0) for term in kept)
+        match_terms = [quote(term) for term in (*kept, *(phrases if kept == terms else ()))]
+        with _time_limit(connection) as expired:
+            try:
+                found = ranked(
+                    connection, match_terms, rows, estimate, condition, limit=limit, exact=wanted
+                )
+            except Exception:
+                if not expired():
+                    raise
+                continue
+        return found, kept != terms
+    return {}, True
 
 
 def remove(connection: Connection, rowid: int) -> None:

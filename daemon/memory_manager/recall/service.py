@@ -227,8 +227,9 @@ class RecallService:
             hits = self._fulltext.search(
                 connection,
                 query_terms(request.query),
-                request.filter.condition(moment),
-                max(self._settings.ranking.candidates, request.limit),
+                request.filter,
+                moment,
+                limit=max(self._settings.ranking.candidates, request.limit),
                 wanted=request.limit,
             )
         except FullTextDamaged:
