@@ -31,3 +31,14 @@ def ensure(paths: VaultPaths) -> bool:
     except OSError:
         return False
     return True
+
+
+def can_write(paths: VaultPaths) -> bool:
+    """Whether the vault's folder takes a small file now."""
+    probe = paths.directory / "write.probe"
+    try:
+        write_private(probe, bytes(4096))
+        probe.unlink()
+    except OSError:
+        return False
+    return True

@@ -96,7 +96,8 @@ def _known_records(connection: Connection) -> list[tuple[int, bytes | None]]:
     import sqlcipher3.dbapi2 as sqlcipher
 
     try:
-        return connection.execute("SELECT rowid, id FROM record ORDER BY id").fetchall()
+        rows = connection.execute("SELECT rowid, id FROM record ORDER BY id").fetchall()
+        return [(int(rowid), bytes(record_id)) for rowid, record_id in rows]
     except sqlcipher.DatabaseError:
         pass  # the index itself is hit: try every rowid up to the highest ever given
     try:

@@ -29,7 +29,7 @@ from memory_manager.vault import (
     state_rows,
 )
 from memory_manager.vault import passphrase as passphrases
-from memory_manager.vault.anchor import Anchor, Identity
+from memory_manager.vault.anchor import Anchor, Identity, Progress
 from memory_manager.vault.anchor_keeper import copy_name
 from memory_manager.vault.argon import ArgonParameters
 from memory_manager.vault.ballast import BALLAST_BYTES
@@ -107,7 +107,7 @@ def create_vault(
         return slot_file
 
     def fill_database(connection: Connection) -> None:
-        (migrate or _shipped_migrations())(connection)
+        (migrate or shipped_migrations())(connection)
 
     try:
         in_keyring = build_vault(
@@ -143,6 +143,7 @@ def build_vault(
     keyring: OsKeyring | None,
     recovery: RecoveryState,
     authenticated: bool,
+    fill_images: Callable[[Path], None] = lambda _: None,
 ) -> bool:
     """Build a whole vault with a new install id, LUK, salt and device, then rename it into place.
 
@@ -177,6 +178,7 @@ def build_vault(
         write_private(building.slots, slots.encode(slot_file))
         _write_derived(building, luk, device, identity, anchor)
         building.images.mkdir(mode=0o700)
+        fill_images(building.images)
         write_private(building.ballast, bytes(BALLAST_BYTES))
         sync_directory(building.directory)
         os.rename(building.directory, vault_directory)
@@ -199,7 +201,7 @@ def _write_database(
     identity: Identity,
     recovery: RecoveryState,
     fill: Callable[[Connection], None],
-) -> state_rows.Progress:
+) -> Progress:
     connection = open_database(building.database, dbk, salt, create=True, maintenance=True)
     try:
         fill(connection)
@@ -207,6 +209,7 @@ def _write_database(
         connection.execute("BEGIN IMMEDIATE")
         state_rows.write_identity(connection, identity)
         state_rows.write_recovery(connection, recovery)
+        state_rows.raise_generation(connection, state_rows.read_progress(connection).generation + 1)
         progress = state_rows.read_progress(connection)
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -262,7 +265,8 @@ def _write_derived(
         kdf.wipe(wrap_key, mac_key)
 
 
-def _shipped_migrations() -> Callable[[Connection], object]:
+def shipped_migrations() -> Callable[[Connection], object]:
+    """The migrations of this program, imported late: they read their files at import."""
     from memory_manager.vault.migrations import migrate
 
     return migrate

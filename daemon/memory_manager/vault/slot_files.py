@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 from pathlib import Path
 
-from memory_manager.base.private_files import read_private, sync_directory, write_private
+from memory_manager.base.private_files import read_private, write_private
 from memory_manager.vault import slots
 from memory_manager.vault.errors import PlaintextDatabase, SlotDamaged, WrongFile
 from memory_manager.vault.paths import PLAINTEXT_MAGIC, VaultPaths, read_head
@@ -61,10 +61,3 @@ def rewrite(paths: VaultPaths, new: SlotFile) -> None:
         current = read_private(paths.slots, slots.MAX_SLOT_FILE_BYTES)
         write_private(paths.slots_previous, current)
     write_private(paths.slots, slots.encode(new))
-
-
-def drop_previous(paths: VaultPaths) -> None:
-    """Delete ``.prev`` after a successful unlock with the current file."""
-    if paths.slots_previous.exists():
-        paths.slots_previous.unlink()
-        sync_directory(paths.directory)

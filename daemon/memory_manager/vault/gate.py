@@ -1,0 +1,418 @@
+"""Opening and locking the vault: the transitions of vault.md 4.3, one at a time.
+
+``VaultLifecycle`` adds what time brings and the acts of the owner. ``status``, ``state`` and
+``store`` never wait for a running transition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.vault import ballast, kdf, opening, slot_changes, state_rows
+from memory_manager.vault.anchor import Freshness
+from memory_manager.vault.condition import Condition
+from memory_manager.vault.connection import is_write_failure, open_database
+from memory_manager.vault.credential_slots import (
+    Credential,
+    KeyFile,
+    KeyringItem,
+    Passphrase,
+    RecoveryWords,
+    UnlockSource,
+)
+from memory_manager.vault.errors import (
+    AnchorDamaged,
+    LockReason,
+    NoVault,
+    PassphraseRequired,
+    ReadOnly,
+    RolledBack,
+    VaultLocked,
+    WeakPassphrase,
+    WrongPassphrase,
+)
+from memory_manager.vault.key_file import read_key_file
+from memory_manager.vault.opening import Inspection, VaultKeys
+from memory_manager.vault.os_keyring import OsKeyring
+from memory_manager.vault.passphrase import check_strength
+from memory_manager.vault.paths import VaultPaths
+from memory_manager.vault.policy import RETRY_SECONDS, AttemptDelay, Deadlines, VaultPolicy
+from memory_manager.vault.session import OpenStore, VaultSession
+from memory_manager.vault.setup import shipped_migrations
+from memory_manager.vault.slots import SlotType
+from memory_manager.vault.status import VaultState, VaultStatus
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.store import Store
+
+_KEYRING_MAY_END = frozenset(
+    {LockReason.NO_KEYRING, LockReason.NO_TERMINAL, LockReason.KEYRING_LOCKED}
+)
+_log = logging.getLogger(__name__)
+
+
+class VaultListener(Protocol):
+    """Told on the thread that unlocks or locks; ``locking`` must not raise and must end soon."""
+
+    def unlocked(self, store: Store) -> None: ...
+
+    def locking(self, store: Store) -> None: ...
+
+
+class VaultGate:
+    """The one way to an open vault."""
+
+    def __init__(
+        self,
+        vault_directory: Path,
+        *,
+        open_store: OpenStore,
+        keyring: OsKeyring | None = None,
+        listeners: Sequence[VaultListener] = (),
+        policy: VaultPolicy | None = None,
+        migrate: Callable[[Connection], object] | None = None,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.paths = VaultPaths(vault_directory)
+        self.keyring = keyring
+        self._open_store = open_store
+        self._listeners = tuple(listeners)
+        self._migrate = migrate or shipped_migrations()
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._operation = threading.RLock()  # one transition at a time; may be held for seconds
+        self._condition = Condition()
+        self._deadlines = Deadlines(policy or VaultPolicy(), clock, wall_clock)
+        self._delay = AttemptDelay(clock)
+        self._session: VaultSession | None = None
+        self._slot_types: tuple[SlotType, ...] = ()
+        self._key_file: Path | None = None
+        self._retry_at = float("-inf")
+
+    # --- what others see, without waiting -----------------------------------------------------
+
+    @property
+    def state(self) -> VaultState:
+        return self._condition.state
+
+    @property
+    def store(self) -> Store:
+        """The store of an open vault; using it counts as activity.
+
+        Raises NoVault, VaultLocked, or the error that keeps the vault shut.
+        """
+        session = self._session
+        if session is None:
+            raise self._condition.error()
+        self._deadlines.used()
+        return session.store
+
+    def require_writable(self) -> None:
+        """Raise what stops writes now: RolledBack, AnchorDamaged, or the errors of ``store``.
+
+        A full disk is not asked here: the write itself finds out, and ends that state.
+        """
+        if self._session is None or self.state is VaultState.ROLLED_BACK:
+            raise self._condition.error()
+
+    def require_admin(self) -> None:
+        """Raise PassphraseRequired unless a passphrase was entered in the last five minutes."""
+        if self.state is VaultState.ABSENT:
+            raise NoVault
+        if self._deadlines.admin_seconds_left() <= 0:
+            raise PassphraseRequired
+
+    def status(self) -> VaultStatus:
+        """A snapshot."""
+        session, state, reason = self._session, self.state, self._condition.reason()
+        if session is None:
+            return VaultStatus(state, reason, slots=self._slot_types)
+        due_ms = None
+        if not session.insecure:
+            due_ms = (session.last_auth + self._deadlines.policy.reauth_seconds) * 1000
+        return VaultStatus(
+            state=state,
+            reason=session.trouble or reason,
+            unlock_source=session.source,
+            reauth_due_at_ms=due_ms,
+            recovery=session.recovery,
+            generation=session.generation,
+            keyring_copy=session.copy_state,
+            last_integrity_check_ms=session.last_check_ms,
+            slots=self._slot_types,
+            admin_seconds_left=int(self._deadlines.admin_seconds_left()),
+        )
+
+    # --- unlocking ----------------------------------------------------------------------------
+
+    def unlock_automatically(self) -> VaultStatus:
+        """What ``start`` did, again: the named key file, or the keyring if it alone may open.
+
+        After a lock by the user, by idle time, by suspend or by age only a passphrase opens.
+        """
+        with self._operation:
+            if self._session is None:
+                ended_by = self._condition.lock_reason
+                if self._key_file is None and ended_by not in _KEYRING_MAY_END:
+                    raise self._condition.error()
+                self._open_unattended(has_terminal=True)
+            if self._session is None:
+                raise self._condition.error()
+            return self.status()
+
+    def unlock_with_passphrase(self, passphrase: str) -> VaultStatus:
+        """Open the vault, or confirm that the owner is here; opens the admin window either way.
+
+        WrongPassphrase carries the seconds until the next try is looked at.
+        """
+        with self._operation:
+            self._unlock(Passphrase(passphrase), fresh=True)
+            self._deadlines.passphrase_seen()
+            return self.status()
+
+    def unlock_with_recovery_words(
+        self, words: Sequence[str] | str, new_passphrase: str
+    ) -> VaultStatus:
+        """Open with the recovery words and put the new passphrase and a new GSK in place."""
+        check_strength(new_passphrase)
+
+        def set_passphrase(keys: VaultKeys) -> None:
+            slot_changes.replace_passphrase(self.paths, keys, new_passphrase)
+
+        with self._operation:
+            self._unlock(RecoveryWords(words), fresh=True, prepare=set_passphrase)
+            self._deadlines.passphrase_seen()
+            return self.status()
+
+    def unlock_with_key_file(self, path: Path) -> VaultStatus:
+        """Open with an insecure key file, read anew."""
+        with self._operation:
+            with self._recording_refusal():
+                credential = KeyFile(read_key_file(path))
+            try:
+                self._unlock(credential, fresh=False)
+            finally:
+                kdf.wipe(credential.kek)
+            return self.status()
+
+    def lock(self, reason: LockReason) -> None:
+        """Close every connection and zero every key; listeners drop their plaintext first."""
+        with self._operation:
+            self._deadlines.closed()
+            session = self._session
+            if session is None:
+                return
+            self._condition.set_locked(reason)
+            self._close_session(session)
+            _log.info("vault_locked", extra={"reason": reason.value})
+
+    # --- for the owner's acts -----------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def owner_act(self) -> Iterator[VaultSession]:
+        """Inside: a fresh passphrase, an open vault, and no other transition."""
+        with self._operation:
+            self.require_admin()
+            if self._session is None:
+                raise self._condition.error()
+            yield self._session
+
+    @contextlib.contextmanager
+    def transition(self) -> Iterator[VaultSession | None]:
+        """Inside: no other transition; the open session, if any."""
+        with self._operation:
+            yield self._session
+
+    def passphrase_seen(self, session: VaultSession) -> None:
+        """A right passphrase was entered outside of unlocking."""
+        session.authenticated(int(self._wall_clock()))
+        self._deadlines.opened(session.last_auth)
+        self._deadlines.passphrase_seen()
+
+    def slots_changed(self, session: VaultSession) -> None:
+        """The slot file of the open vault was rewritten."""
+        self._slot_types = tuple(slot.type for slot in session.keys.slot_file.slots)
+
+    @contextlib.contextmanager
+    def counted_attempt(self) -> Iterator[None]:
+        """Inside: one look at a passphrase. A wrong one costs a growing delay."""
+        remaining = self._delay.remaining()
+        if remaining > 0:
+            raise WrongPassphrase(
+                "After a wrong passphrase the next one has to wait.",
+                retry_after_seconds=remaining,
+            )
+        try:
+            yield
+        except WrongPassphrase as error:
+            error.retry_after_seconds = self._delay.failed()
+            raise
+        self._delay.succeeded()
+
+    @contextlib.contextmanager
+    def exclusive(self, session: VaultSession) -> Iterator[VaultKeys]:
+        """Inside: no connection is open; afterwards the vault opens again, also after an error.
+
+        The block gets copies of the keys and may put new ones in their place.
+        """
+        keys = VaultKeys(
+            session.keys.slot_file, bytearray(session.keys.luk), bytearray(session.keys.dbk)
+        )
+        self._condition.set(VaultState.VERIFYING)
+        self._close_session(session)
+        try:
+            yield keys
+        finally:
+            with self._recording_refusal():
+                self._admit(keys, session.source, fresh=False)
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _open_unattended(self, has_terminal: bool) -> None:
+        nobody = LockReason.NO_KEYRING if has_terminal else LockReason.NO_TERMINAL
+        try:
+            if self._key_file is not None:
+                self.unlock_with_key_file(self._key_file)
+                return
+            with self._recording_refusal():
+                opening.require_files(self.paths)
+                self._slot_types = opening.slot_types(self.paths)
+                if self.keyring is None or SlotType.OS_KEYRING not in self._slot_types:
+                    raise VaultLocked(nobody)
+            self._unlock(KeyringItem(self.keyring), fresh=False)
+        except VaultLocked as error:
+            if error.reason is LockReason.NO_KEYRING:
+                self._condition.set_locked(nobody)
+        except MemlocketError as error:
+            # the daemon stays up; status and every answer carry the reason
+            _log.warning("vault_not_opened", extra={"code": error.code})
+
+    def _unlock(
+        self,
+        credential: Credential,
+        *,
+        fresh: bool,
+        prepare: Callable[[VaultKeys], None] = lambda _: None,
+    ) -> None:
+        """One attempt with one credential; ``prepare`` runs once the keys are known."""
+        with self._recording_refusal():
+            with self.counted_attempt():
+                keys = opening.unwrap_keys(self.paths, credential)
+            try:
+                prepare(keys)
+            except BaseException:
+                keys.wipe()
+                raise
+            self._admit(keys, credential.source, fresh=fresh)
+
+    @contextlib.contextmanager
+    def _recording_refusal(self) -> Iterator[None]:
+        """Turn an error into the state that ``status`` shows; an open vault stays as it is."""
+        try:
+            yield
+        except (WrongPassphrase, WeakPassphrase):
+            raise
+        except BaseException as error:
+            if self._session is None:
+                self._condition.set_refused(error)
+            raise
+
+    def _admit(self, keys: VaultKeys, source: UnlockSource, *, fresh: bool) -> None:
+        """Check the vault and open it; with a vault already open, only note the passphrase."""
+        session = self._session
+        if session is not None:
+            session.keys.slot_file = keys.slot_file
+            keys.wipe()
+        else:
+            self._condition.set(VaultState.VERIFYING)
+            try:
+                session = self._open_session(keys, source, fresh=fresh)
+            except BaseException:
+                keys.wipe()
+                raise
+            self._enter(session)
+        if fresh:
+            session.authenticated(int(self._wall_clock()))
+        self.slots_changed(session)
+        self._deadlines.opened(session.last_auth)
+
+    def _open_session(self, keys: VaultKeys, source: UnlockSource, *, fresh: bool) -> VaultSession:
+        found = opening.inspect(self.paths, keys, source, self.keyring)
+        if fresh:
+            last_auth = int(self._wall_clock())
+        else:
+            last_auth = 0 if found.anchor is None else found.anchor.last_auth
+        if source is UnlockSource.OS_KEYRING and self._deadlines.too_old(last_auth):
+            raise VaultLocked(LockReason.REAUTH_REQUIRED)
+        if found.freshness is Freshness.FRESH:
+            found = self._bring_up_to_date(keys, found)
+        opening.remove_temporaries(self.paths)
+        session = VaultSession(self.paths, keys, source, found, last_auth)
+        session.open(self._open_store, self.keyring, self._write_failed, self._writes_work)
+        return session
+
+    def _bring_up_to_date(self, keys: VaultKeys, found: Inspection) -> Inspection:
+        """Run pending migrations on a checked vault, before anybody else connects."""
+        salt = keys.slot_file.salt
+        connection = open_database(self.paths.database, keys.dbk, salt, maintenance=True)
+        try:
+            self._migrate(connection)
+            return dataclasses.replace(found, progress=state_rows.read_progress(connection))
+        finally:
+            connection.close()
+
+    def _enter(self, session: VaultSession) -> None:
+        self._session = session
+        found = session.found
+        if found.freshness is Freshness.FRESH:
+            self._condition.set(VaultState.UNLOCKED)
+            with contextlib.suppress(OSError):  # a read-only disk: they go at the next unlock
+                opening.drop_leftovers(self.paths, self.keyring)
+            ballast.ensure(self.paths)
+        else:
+            damaged = found.freshness is Freshness.ANCHOR_DAMAGED
+            fault = AnchorDamaged() if damaged else RolledBack()
+            self._condition.set(VaultState.ROLLED_BACK, fault)
+            _log.warning("vault_rolled_back", extra={"reason": found.freshness.value})
+        try:
+            for listener in self._listeners:
+                listener.unlocked(session.store)
+        except BaseException:
+            self._close_session(session)
+            raise
+        if found.unclean_shutdown:
+            session.check_in_background(self._condition.damaged)
+
+    def _close_session(self, session: VaultSession) -> None:
+        for listener in self._listeners:
+            try:
+                listener.locking(session.store)
+            except Exception as error:  # whatever a listener does, the keys must go
+                _log.error("lock_listener_failed", extra={"error_type": type(error).__name__})
+        self._session = None
+        session.close()
+
+    def _write_failed(self, error: BaseException) -> None:
+        """The store or the anchor could not be written; called on their threads."""
+        if not is_write_failure(error) and not isinstance(error, ReadOnly):
+            return
+        if self._condition.disk_refused():
+            self._retry_at = self._clock() + RETRY_SECONDS
+            freed = ballast.free(self.paths)
+            _log.warning("vault_read_only", extra={"ballast_freed": freed})
+
+    def _writes_work(self) -> None:
+        """A commit went through; called on the writer's thread."""
+        if self._condition.disk_works():
+            _log.info("vault_writable_again")
