@@ -1,7 +1,7 @@
 """Made-up secrets, drawn at run time from the documented shapes: prefix + alphabet + checksum.
 
-Nothing that looks live is written down here. Each sample says what must vanish (``core``: the random
-part without its public prefix) and what must stay (``keep``).
+Nothing that looks live is written down here. Each sample says what must vanish (``cores``: the
+random parts without their public prefix) and what must stay (``keep``).
 """
 
 from __future__ import annotations
@@ -281,7 +281,8 @@ TOKENS: dict[str, Format] = {
         ("https://api.acme.io/v1/items?access_token=", "&page=2"),
     ),
     "presigned-url": lambda m: Sample(
-        f"https://b.s3.amazonaws.com/k?X-Amz-Date=20250101T000000Z&X-Amz-Signature={(s := m.hex(64))}",
+        "https://b.s3.amazonaws.com/k?X-Amz-Date=20250101T000000Z&X-Amz-Signature="
+        + (s := m.hex(64)),
         (s,),
         ("X-Amz-Date=20250101T000000Z",),
     ),
@@ -518,5 +519,5 @@ def look_alikes(make: Maker) -> dict[str, str]:
         "author": "author=JaneDoe1984 authority=ca1.acme.io",
         "own-hash": f"agent_instance_id_hash: sha256:{sha256}",
         "word": "internationalizationandlocalization",
-        "list-words": "the able about above absent absorb abstract absurd abuse access accident account",
+        "list-words": "the able about above absent absorb abstract absurd abuse access accident",
     }

@@ -66,8 +66,8 @@ def may_recall(
 ) -> GateDecision:
     """Decide for one row on one surface. No envelope counts as the vault default.
 
-    Visibility is looked at before the mode. The server side fails closed: whatever the contract does
-    not name as allowed is refused.
+    Visibility is looked at before the mode. The server side fails closed: whatever the contract
+    does not name as allowed is refused.
     """
     if envelope is None:
         envelope = VAULT_DEFAULT

@@ -1,4 +1,6 @@
-"""A logging filter that cleans records with the same rules as the write path. Contract: redaction.md 10.
+"""A logging filter that cleans records with the same rules as the write path.
+
+Contract: redaction.md 10.
 
 It goes on handlers, not on loggers: filters of a logger are not asked for records of its children.
 """
@@ -18,8 +20,8 @@ _BASE_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime
 class RedactingFilter(logging.Filter):
     """Replaces message, arguments, extra fields and exception text of every record it lets through.
 
-    A record that cannot be cleaned keeps its place and level but loses its text: a log line is never
-    a reason to leak or to fail.
+    A record that cannot be cleaned keeps its place and level but loses its text: a log line is
+    never a reason to leak or to fail.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -59,7 +61,7 @@ def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return sanitize_server_write(value).text
     if isinstance(value, Mapping):
-        entries = cast("Mapping[Any, Any]", value)
+        entries: Mapping[Any, Any] = value
         return {str(key): _cleaned(item) for key, item in entries.items()}
     if isinstance(value, list | tuple):
         return [_cleaned(item) for item in cast("list[Any]", value)]

@@ -81,7 +81,8 @@ def _wanted(value: str) -> bool:
 
 _AUTH_HEADER: Final = re.compile(
     r"(?:proxy-)?authorization\\{0,8}[\"']?[\])]?[ \t]{0,8}(?::|=>?|,)[ \t]{0,8}\\{0,8}[\"'`]?"
-    r"(?:(?P<scheme>bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|genie-?key|zoho-oauthtoken)[ \t+]{1,4})?"
+    r"(?:(?P<scheme>bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|genie-?key"
+    r"|zoho-oauthtoken)[ \t+]{1,4})?"
     r"(?P<value>[^\s\"'`<>\\,;]{8,8192})",
     re.IGNORECASE,
 )
@@ -139,7 +140,8 @@ _COOKIE_PAIR: Final = re.compile(
     r"([!#$%&*+.^_|~0-9A-Za-z-]{1,80})=([^\s;,\"'\\]{0,4096})(;[ \t]{0,4})?"
 )
 _COOKIE_HARMLESS: Final = re.compile(
-    r"_ga.*|_gid|_gcl.*|_fbp|utm.*|lang|locale|theme|path|domain|expires|max-age|samesite|priority|version|tz|timezone",
+    r"_ga.*|_gid|_gcl.*|_fbp|utm.*|lang|locale|theme|path|domain|expires|max-age|samesite|priority"
+    r"|version|tz|timezone",
     re.IGNORECASE,
 )
 
@@ -173,7 +175,8 @@ def _is_cookie_secret(value: str) -> bool:
 
 
 _USER_OPTION: Final = re.compile(
-    r"(?:^|[\s\"'\[(])(?:-u|--user|--proxy-user|-U|--userpass)(?:[ =]{1,4}|\\?[\"'], ?\\?[\"'])\\?[\"']?"
+    r"(?:^|[\s\"'\[(])(?:-u|--user|--proxy-user|-U|--userpass)(?:[ =]{1,4}"
+    r"|\\?[\"'], ?\\?[\"'])\\?[\"']?"
     r"([^\s:\"'\\]{1,80}):([^\s\"'\\]{1,256})"
 )
 _USER_HINTS: Final = (" -u", '"-u', "'-u", "--user", "--proxy-user", "\n-u")
@@ -182,7 +185,8 @@ _COMMANDS: Final = (
         True,
         ("mysql", "mariadb"),
         re.compile(
-            r"\b(?:mysql\w{0,10}|mariadb\w{0,10})\b[^\n|;&]{0,200}?\s-p([^\s\"'\\=-][^\s\"'\\]{3,120})"
+            r"\b(?:mysql\w{0,10}|mariadb\w{0,10})\b[^\n|;&]{0,200}?\s-p([^\s\"'\\=-][^\s\"'\\]{3,12"
+            r"0})"
         ),
     ),
     (
@@ -207,7 +211,8 @@ _COMMANDS: Final = (
             "mongo",
         ),
         re.compile(
-            r"\b(?:(?:docker|podman|az|oc|skopeo|crane|buildah) login|helm registry login|sqlcmd|bcp|ldap\w{3,8}|mongo\w{0,8})"
+            r"\b(?:(?:docker|podman|az|oc|skopeo|crane|buildah) login|helm registry login|sqlcmd"
+            r"|bcp|ldap\w{3,8}|mongo\w{0,8})"
             r"\b[^\n|;&]{0,160}?\s-(?:p|P|w)\s{1,4}[\"']?([^\s\"'\\-][^\s\"'\\]{3,256})"
         ),
     ),
@@ -227,7 +232,8 @@ _COMMANDS: Final = (
         False,
         ("identified ", "password "),
         re.compile(
-            r"\b(?i:identified (?:with \w{3,40} )?by|(?:with |encrypted )password)\s{1,4}\\?[\"']([^\"'\\\n]{3,256})"
+            r"\b(?i:identified (?:with \w{3,40} )?by|(?:with "
+            r"|encrypted )password)\s{1,4}\\?[\"']([^\"'\\\n]{3,256})"
         ),
     ),
 )
@@ -259,24 +265,29 @@ def command_lines(text: str, lowered: str) -> Iterator[Hit]:
 
 
 _PGPASS: Final = re.compile(
-    r"(?:^|(?<=[\n\"'`]))[ \t]{0,8}(?:[\w.*-]{1,80}):(?:\d{2,5}|\*):(?:[\w.*-]{1,63}):(?:[\w.*@-]{1,63}):"
+    r"(?:^|(?<=[\n\"'`]))[ \t]{0,8}(?:[\w.*-]{1,80}):(?:\d{2,5}"
+    r"|\*):(?:[\w.*-]{1,63}):(?:[\w.*@-]{1,63}):"
     r"((?:[^\s:\\\"'`]|\\[:\\]){4,256})",
 )
 _PGPASS_HINT: Final = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,63}:[^\s:]{1,63}:\S")
 _DOCKER_HINTS: Final = ('auth"', "auth'", 'auth\\"', "identitytoken", "registrytoken")
 _NETRC: Final = re.compile(
-    r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}|default)[ \t\r\n]{1,8}(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
+    r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}"
+    r"|default)[ \t\r\n]{1,8}(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
     r"(?:account[ \t]{1,8}\S{1,80}[ \t\r\n]{1,8})?password[ \t]{1,8}[\"']?([^\s\"'`]{3,400})"
 )
 _DOCKER_AUTH: Final = re.compile(
-    r"\\{0,8}[\"'](?:auth|identitytoken|registrytoken)\\{0,8}[\"']\s{0,8}:\s{0,8}\\{0,8}[\"']([0-9A-Za-z+/=_.-]{8,4096})"
+    r"\\{0,8}[\"'](?:auth|identitytoken"
+    r"|registrytoken)\\{0,8}[\"']\s{0,8}:\s{0,8}\\{0,8}[\"']([0-9A-Za-z+/=_.-]{8,4096})"
 )
 _SECRET_KIND: Final = re.compile(r"kind\\{0,8}[\"']?\s{0,4}:\s{0,4}\\{0,8}[\"']?Secret\b")
 _SECRET_DATA: Final = re.compile(
-    r"(?:^|[\n{,])[ \t]{0,12}\\{0,8}[\"']?(?:string)?[dD]ata\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}(?=[\n{\\])"
+    r"(?:^|[\n{,])[ \t]{0,12}\\{0,8}[\"']?(?:string)?[dD]ata\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}(?=["
+    r"\n{\\])"
 )
 _SECRET_ENTRY: Final = re.compile(
-    r"(?:[\s{,]|\\n){1,40}\\{0,8}[\"']?[\w.-]{1,80}\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}\\{0,8}[\"']?([^\s\"'\\,{}|>][^\s\"'\\,{}]{3,8192})\\{0,8}[\"']?"
+    r"(?:[\s{,]|\\n){1,40}\\{0,8}[\"']?[\w.-]{1,80}\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}\\{0,8}[\"']?("
+    r"[^\s\"'\\,{}|>][^\s\"'\\,{}]{3,8192})\\{0,8}[\"']?"
 )
 
 

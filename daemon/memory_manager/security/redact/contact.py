@@ -20,7 +20,8 @@ _INTERNATIONAL: Final = re.compile(
     r"(?<![\w+.])\+[1-9]\d{0,3}(?:[ ().-]{0,2}\d{1,5}){2,6}(?![\w-])"
 )
 _LABELLED_PHONE: Final = re.compile(
-    r"(?i:\b(?:phone|mobile|cell|tel|telephone|telefon[eo]?|telefone|celular|m[oó]vil|handy|fax|whatsapp|call me at|"
+    r"(?i:\b(?:phone|mobile|cell|tel|telephone|telefon[eo]?|telefone|celular|m[oó]vil|handy|fax"
+    r"|whatsapp|call me at|"
     r"电话|手机|電話|携帯|전화|телефон)(?: (?:number|no\.?|is))?\s{0,4}[:=：]?\s{0,4})"
     r"(\(?\d[\d ().-]{5,20}\d)"
 )
@@ -29,12 +30,16 @@ _HANDLE: Final = re.compile(
     r"(?: (?:id|handle|username|user))?\s{0,4}[:=：]\s{0,4})(@?[A-Za-z0-9_.#-]{3,40})"
 )
 _ADDRESS: Final = re.compile(
-    r"\b\d{1,5}[A-Za-z]? (?:[A-Z][\w.'-]{1,24} ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard"
-    r"|Blvd|Court|Ct|Square|Sq|Way|Place|Pl|Terrace|Highway|Hwy)\b\.?(?:,? (?:Apt|Suite|Unit|#) ?\w{1,6})?"
+    r"\b\d{1,5}[A-Za-z]? (?:[A-Z][\w.'-]{1,24} ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive"
+    r"|Dr|Boulevard"
+    r"|Blvd|Court|Ct|Square|Sq|Way|Place|Pl|Terrace|Highway|Hwy)\b\.?(?:,? (?:Apt|Suite|Unit"
+    r"|#) ?\w{1,6})?"
     r"(?:, ?[A-Z][\w .'-]{1,30}){0,3}(?:,? \d{4,6}(?:-\d{4})?)?"
     r"|\b(?:Rua|Avenida|Av\.|Travessa|Praça|Alameda|Calle|Avenida|Plaza|Rue|Via|Viale)"
-    r"(?: (?:d[aeo]s?|del?|de la|du|des))?(?: [A-ZÀ-Ý][\w.'À-ÿ-]{1,24}){1,4},? (?:n[.ºo°]{0,2} ?)?\d{1,5}\b"
-    r"|\b[A-ZÄÖÜ][a-zäöüß]{2,24}(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?\b(?:, ?\d{5} [A-ZÄÖÜ][\w-]+)?"
+    r"(?: (?:d[aeo]s?|del?|de la|du"
+    r"|des))?(?: [A-ZÀ-Ý][\w.'À-ÿ-]{1,24}){1,4},? (?:n[.ºo°]{0,2} ?)?\d{1,5}\b"
+    r"|\b[A-ZÄÖÜ][a-zäöüß]{2,24}(?:straße|strasse|str\.|weg|platz|allee"
+    r"|gasse) \d{1,4}[a-z]?\b(?:, ?\d{5} [A-ZÄÖÜ][\w-]+)?"
 )
 
 

@@ -1,7 +1,7 @@
 """Scanning one text with all rules in all views at bounded cost. Contract: redaction.md 5, 6.
 
-The portable tier: an anchor gate in ``re``, every rule evaluated only at its anchors and only inside
-its window. A step budget, not a clock, bounds the cost.
+The portable tier: an anchor gate in ``re``, every rule evaluated only at its anchors and only
+inside its window. A step budget, not a clock, bounds the cost.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _evaluate(
 
 
 def _is_fill(rule: Rule, text: str, start: int, end: int, position: int) -> bool:
-    """``ghp_xxxx``: a prefix with fill instead of a body. Only for rules anchored at their prefix."""
+    """``ghp_xxxx``: a prefix with fill instead of a body; for rules anchored at their prefix."""
     if rule.group or rule.lead or start != position:
         return False
     prefix = max((a for a in rule.anchors if text[start:end].lower().startswith(a)), key=len)

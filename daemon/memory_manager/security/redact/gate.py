@@ -26,7 +26,9 @@ class AnchorGate:
         }
 
     def hits(self, lowered: str, start: int, end: int) -> Iterator[tuple[int, str]]:
-        """(position, anchor), positions ascending, the longest anchor of a place first; ``lowered`` has constant length."""
+        """(position, anchor), positions ascending, the longest anchor of a place first; ``lowered``
+        has constant length.
+        """
         search = self._pattern.search
         found = search(lowered, start, end)
         while found is not None:

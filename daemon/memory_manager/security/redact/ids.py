@@ -1,4 +1,6 @@
-"""The closed list of rule ids and the mark that replaces a removed value. Contract: redaction.md 3, 7.
+"""The closed list of rule ids and the mark that replaces a removed value.
+
+Contract: redaction.md 3, 7.
 
 A mark is trusted only when its id is on the list; an open grammar would let a typed
 ``[REDACTED:my-password]`` through unread. Ids never leave the list, because stored rows carry them.

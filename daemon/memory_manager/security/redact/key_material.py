@@ -1,13 +1,14 @@
 """Private key blocks, seed phrases and checksummed keys: material found by structure.
 
-These need more than one anchored pattern: a block may be escaped, indented or cut off, a seed phrase is
-ordinary words, a WIF key has no literal. Contract: redaction.md 3, 13.5.
+These need more than one anchored pattern: a block may be escaped, indented or cut off, a seed
+phrase is ordinary words, a WIF key has no literal. Contract: redaction.md 3, 13.5.
 """
 
 from __future__ import annotations
 
 import bisect
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -132,7 +133,7 @@ _BETWEEN_WORDS: Final = re.compile(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
 
 
 def seed_phrases(lowered: str) -> Iterator[Hit]:
-    """BIP-39 phrases: list words in a row with a valid checksum, a label before, or a line alone."""
+    """BIP-39 phrases: list words in a row with a valid checksum, a label, or a line alone."""
     words = (
         lowered.translate(_LETTERS_ONLY).split() if lowered.isascii() else _WORD.findall(lowered)
     )
@@ -158,7 +159,7 @@ def _phrases_in(lowered: str, run: list[re.Match[str]]) -> Iterator[Hit]:
         return
     start, end = run[0].start(), run[-1].end()
     numbers = [WORDS[token[0]] for token in run]
-    if all(low < high for low, high in zip(numbers, numbers[1:], strict=False)):
+    if all(low < high for low, high in itertools.pairwise(numbers)):
         return  # an excerpt of the word list itself
     distinct = len(set(numbers))
     label = _MNEMONIC_LABEL.search(lowered, max(0, start - 80), start) is not None
@@ -211,7 +212,7 @@ _ALNUM: Final = re.compile(r"[0-9A-Za-z]{51,60}")
 
 
 def long_run_keys(text: str, start: int, end: int) -> Iterator[Hit]:
-    """Keys without a literal inside one long unbroken run: WIF, Stellar seeds, Discord bot tokens."""
+    """Keys without a literal in one long unbroken run: WIF, Stellar seeds, Discord tokens."""
     if "." in text[start:end]:
         for found in _DISCORD.finditer(text, start, end):
             yield Hit(*found.span(), "discord-bot-token", Severity.CREDENTIAL, 2)
@@ -258,7 +259,8 @@ def is_aws_secret(body: str) -> bool:
 
 
 _JWK_MEMBER: Final = re.compile(
-    r"\\*[\"'](?P<name>d|p|q|dp|dq|qi|k)\\*[\"']\s{0,8}:\s{0,8}\\*[\"'](?P<value>[0-9A-Za-z_-]{16,1400}=*)\\*[\"']"
+    r"\\*[\"'](?P<name>d|p|q|dp|dq|qi"
+    r"|k)\\*[\"']\s{0,8}:\s{0,8}\\*[\"'](?P<value>[0-9A-Za-z_-]{16,1400}=*)\\*[\"']"
 )
 JWK_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k"})
 
@@ -272,9 +274,13 @@ def jwk_members(text: str, lowered: str) -> Iterator[Hit]:
 
 
 _CODES_HEADING: Final = re.compile(
-    r"(?:recovery|backup|scratch|emergency|one[- ]time|2fa|mfa|reserve)[- ](?:login |access )?(?:codes?|keys?)"
-    r"|c[oó]digos? de (?:recupera[cç][aã]o|recuperaci[oó]n|respaldo|backup)|codes? de (?:secours|r[eé]cup[eé]ration)"
-    r"|wiederherstellungscodes?|резервные коды|恢复代码|恢復代碼|备用验证码|リカバリーコード|バックアップコード|복구 코드|kurtarma kodları"
+    r"(?:recovery|backup|scratch|emergency|one[- ]time|2fa|mfa|reserve)[- ](?:login "
+    r"|access )?(?:codes?|keys?)"
+    r"|c[oó]digos? de (?:recupera[cç][aã]o|recuperaci[oó]n|respaldo|backup)|codes? de (?:secours"
+    r"|r[eé]cup[eé]ration)"
+    r"|wiederherstellungscodes?|резервные коды|恢复代码|恢復代碼|备用验证码"
+    r"|リカバリーコード|バックアップコード|복구 코드"
+    r"|kurtarma kodları"
 )
 _CODE: Final = re.compile(r"(?:[0-9a-z]{3,8}(?:[- ][0-9a-z]{3,8}){1,5}|[0-9]{6,12}|[0-9a-z]{8,16})")
 

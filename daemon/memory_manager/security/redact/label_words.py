@@ -9,14 +9,17 @@ from typing import Final
 
 PASSWORD_WORDS: Final = frozenset(
     "password passwd passwort passphrase passcode passwrd passw pass pwd psw pswd paswd passkey "
-    "passwords sshpass pgpassword pgpass requirepass masterauth userpass dbpass rootpass kennwort parole "
+    "passwords sshpass pgpassword pgpass requirepass masterauth userpass dbpass rootpass kennwort "
+    "parole "
     "senha senhas contrasena contraseña contrasenya clave mdp motdepasse haslo hasło "
-    "wachtwoord parola sifre şifre jelszo lozinka heslo salasana losenord lösenord adgangskode passord "
+    "wachtwoord parola sifre şifre jelszo lozinka heslo salasana losenord lösenord adgangskode "
+    "passord "
     "sandi пароль пароля паролем".split()
 )
 SECRET_WORDS: Final = frozenset(
     "secret secrets token apikey apitoken authtoken accesstoken refreshtoken accesskey secretkey "
-    "clientsecret privatekey authkey apisecret appsecret appkey credential credentials creds bearer jwt pat "
+    "clientsecret privatekey authkey apisecret appsecret appkey credential credentials creds "
+    "bearer jwt pat "
     "sharedkey masterkey encryptionkey signingkey bottoken sessiontoken idtoken passtoken "
     "xoxb webhooksecret hmac secretaccesskey accountkey sharedaccesskey storagekey "
     "segredo secreto ficha jeton geheimnis zugangstoken tajne sekret sleutel anahtar "
@@ -24,10 +27,13 @@ SECRET_WORDS: Final = frozenset(
 )
 KEY_WORDS: Final = frozenset("key keys chave clé cle llave schlüssel schluessel klucz".split())
 KEY_QUALIFIERS: Final = frozenset(
-    "api access secret private client auth encryption encrypt signing sign master account shared subscription "
-    "license licence service app application consumer storage admin root deploy deployment server hmac "
+    "api access secret private client auth encryption encrypt signing sign master account shared "
+    "subscription "
+    "license licence service app application consumer storage admin root deploy deployment server "
+    "hmac "
     "jwt aes rsa ssh gpg pgp webhook integration ingest write session cookie django flask rails "
-    "preshared psk decryption vault seal unseal bot developer dev prod production live customer user merchant "
+    "preshared psk decryption vault seal unseal bot developer dev prod production live customer "
+    "user merchant "
     "de".split()
 )
 WEAK_WORDS: Final = frozenset(
@@ -35,36 +41,45 @@ WEAK_WORDS: Final = frozenset(
     "authcode csrf xsrf nonce salt seed dsn login connection connectionstring conn".split()
 )
 BLOCKING_QUALIFIERS: Final = frozenset(
-    "primary foreign sort cache public pub idempotency partition row range hash hot short shortcut object s3 "
-    "translation i18n react map dict sorting group unique natural candidate surrogate composite index "
+    "primary foreign sort cache public pub idempotency partition row range hash hot short shortcut "
+    "object s3 "
+    "translation i18n react map dict sorting group unique natural candidate surrogate composite "
+    "index "
     "next page pagination continuation cursor sync csrfparam publishable publickey semantic dedupe "
     "design syntax lexer css color colour theme arrow foreignkey ssm kms json config registry hkey "
-    "registrykey file lookup query field sitekey routing route message record binding message".split()
+    "registrykey file lookup query field sitekey routing route message record binding".split()
 )
 """In front of the word: ``cache_key``, ``next_token``, ``publishable_key``."""
 
 BLOCKING_SUFFIXES: Final = frozenset(
-    "url uri endpoint href type types count counts counter budget limit limits limiter max min usage "
-    "name names ref refs reference id ids hash hashed hashes digest policy policies field fields hint "
-    "hints method methods mode provider providers length len size bytes chars expiry expires expired "
+    "url uri endpoint href type types count counts counter budget limit limits limiter max min "
+    "usage "
+    "name names ref refs reference id ids hash hashed hashes digest policy policies field fields "
+    "hint "
+    "hints method methods mode provider providers length len size bytes chars expiry expires "
+    "expired "
     "expiration expire ttl lifetime age path paths file files filename dir directory label labels "
     "placeholder regex pattern prefix suffix format enabled disabled required optional version "
     "algorithm alg strength validator validation form reset error errors message title description "
     "column index manager service store storage class factory handler helper util utils client "
-    "rotation rotated created updated at date time timestamp issued issuer audience scope scopes status "
+    "rotation rotated created updated at date time timestamp issued issuer audience scope scopes "
+    "status "
     "state valid invalid missing present verify verified verification check checksum checked "
     "fingerprint thumbprint kind rule rules list map table schema model input output button "
     "header headers param params parameter attribute property env var variable arn alias resource "
     "location region kms manager operator engine backend source dialog screen page view prompt "
-    "generator generate rounds cost iterations attempts retries ring chain board stroke down up press word words "
+    "generator generate rounds cost iterations attempts retries ring chain board stroke down up "
+    "press word words "
     "frame code codes event binding bindings map equals contains changed change confirmation "
     "estimate tokens per total used left remaining window cap quota price".split()
 )
 """After the word: ``token_type``, ``password_hash``, ``secret_name``."""
 
 BLOCKING_ANYWHERE: Final = frozenset(
-    "sha sha1 sha256 sha512 md5 hash hashed digest commit fingerprint thumbprint trace traceparent traceid etag checksum "
-    "integrity tokenizer tokenization tokenizations keyboard keyword keymap keystroke hotkey monkey turkey author authors "
+    "sha sha1 sha256 sha512 md5 hash hashed digest commit fingerprint thumbprint trace traceparent "
+    "traceid etag checksum "
+    "integrity tokenizer tokenization tokenizations keyboard keyword keymap keystroke hotkey "
+    "monkey turkey author authors "
     "authority passthrough passed passing passes passenger bypass compass tokenize tokenized "
     "encoder decoder vocab bpe embedding foreign primary".split()
 )

@@ -1,4 +1,5 @@
-"""Labelled secrets: ``password=...``, JSON and YAML keys, options, headers, prose, several languages.
+"""Labelled secrets: ``password=...``, JSON and YAML keys, options, headers, prose, several
+languages.
 
 Contract: redaction.md 4.3, 13.6.
 """
@@ -31,22 +32,26 @@ _ASSIGN: Final = re.compile(
     r"|(?:[ \t]{0,8}\r?\n[ \t]{1,40})|[ \t　]{0,64})"
 )
 _PAIR: Final = re.compile(
-    r"(?:\\{0,8}[\"'`])?[ \t]{0,8}[,;]?(?:\s|\\n){0,40}\\{0,8}[\"']?(?i:value|val)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
+    r"(?:\\{0,8}[\"'`])?[ \t]{0,8}[,;]?(?:\s|\\n){0,40}\\{0,8}[\"']?(?i:value"
+    r"|val)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
 )
 _PAIR_BEFORE: Final = re.compile(
     r"(?:name|key|id|variable|field|header)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,8}[\"'`]?$",
     re.IGNORECASE,
 )
 _PROSE: Final = re.compile(
-    r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in|voor)[ \t][^\n.:=]{1,40}?)?"
-    r"(?:[ \t]{1,4}(?:is|was|será|é|es|est|ist|lautet|jest|to|это|=|—|–|->|becomes|now|remains|olan|olarak)"
+    r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in"
+    r"|voor)[ \t][^\n.:=]{1,40}?)?"
+    r"(?:[ \t]{1,4}(?:is|was|será|é|es|est|ist|lautet|jest|to|это|=|—|–|->|becomes|now|remains|olan"
+    r"|olarak)"
     r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3})"
 )
 _SPACE: Final = re.compile(r"[ \t]{1,8}")
 _XML_CLOSE: Final = re.compile(r"(?:\s[^<>\n]{0,60})?>")
 _SET_BEFORE: Final = re.compile(
     r"(?:\b(?:set|setx|setenv|config|configure|env|arg|put|add|export)(?::\w+)?"
-    r"(?:[ \t]+(?:set|--\w+|-\w))?|\blogin[ \t]+\S{1,60}|\bmachine[ \t]+\S{1,60}.{0,60})[ \t]+\S{0,40}$",
+    r"(?:[ \t]+(?:set|--\w+|-\w))?|\blogin[ \t]+\S{1,60}"
+    r"|\bmachine[ \t]+\S{1,60}.{0,60})[ \t]+\S{0,40}$",
     re.IGNORECASE,
 )
 _QUOTE: Final = re.compile(r"(?:[fbruFBRU@$]{1,2}(?=[\"']))?(\\{0,8}[\"'`]|[“‘«「『„])")
@@ -66,7 +71,8 @@ _AUTH_SCHEME: Final = re.compile(
 def labelled_secrets(
     text: str, lowered: str, charge: Callable[[int], None], *, strict: bool = False
 ) -> Iterator[Hit]:
-    """Hits for values that a label calls secret; ``strict`` takes strong labels with ``:``/``=`` only.
+    """Hits for values that a label calls secret; ``strict`` takes strong labels with ``:``/``=``
+    only.
 
     ``charge`` is told how many characters each label costs.
     """

@@ -1,4 +1,5 @@
-"""Reading a label: how strongly a name such as ``DB_PASSWORD`` or ``next_token`` speaks for a secret.
+"""Reading a label: how strongly a name such as ``DB_PASSWORD`` or ``next_token`` speaks for a
+secret.
 
 Contract: redaction.md 4.3.
 """
@@ -36,7 +37,8 @@ _WORD: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _GLUED_PASSWORD: Final = ("password", "passwd", "passphrase", "passwort", "senha")
 _GLUED_SECRET: Final = ("secret", "token", "apikey", "secretkey", "accesskey", "privatekey")
 _NEUTRAL_SUFFIXES: Final = frozenset(
-    "prod production dev development staging stage test testing old new live local remote b64 base64 "
+    "prod production dev development staging stage test testing old new live local remote b64 "
+    "base64 "
     "backup main admin root db database user value val str string text plain raw primary secondary "
     "default current temp data master replica of for in".split()
 )

@@ -1,4 +1,5 @@
-"""Values that only stand for a secret: marks of other redactors, fill-ins, references, published samples.
+"""Values that only stand for a secret: marks of other redactors, fill-ins, references, published
+samples.
 
 A value counts as a placeholder only as a whole; a word inside a real secret never saves it.
 Contract: redaction.md 4.3, 12.
@@ -21,8 +22,10 @@ _PUBLISHED: Final = frozenset(
 )
 
 _WORDS: Final = (
-    "changeme|change[-_ ]?(?:me|this|it)(?:[-_ ]?(?:please|now))?|replace[-_ ]?(?:me|this|with.*)|todo|tbd|fixme|"
-    "example|sample|dummy|fake|placeholder|redacted|removed|masked|hidden|omitted|censored|filtered|"
+    "changeme|change[-_ ]?(?:me|this|it)(?:[-_ ]?(?:please|now))?|replace[-_ "
+    "]?(?:me|this|with.*)|todo|tbd|fixme|"
+    "example|sample|dummy|fake|placeholder|redacted|removed|masked|hidden|omitted|censored|filtered"
+    "|"
     "null|none|nil|undefined|true|false|yes|no|on|off|empty|n/a|na|unset|unknown|"
     "your|yours|required|optional|string|value|default|auto|exemplo|ejemplo|exemple|beispiel"
 )
@@ -37,12 +40,15 @@ _WHOLE: Final = re.compile(
 )
 
 _REFERENCE: Final = re.compile(
-    r"\$\{?[A-Za-z_][\w.:/-]*\}?|\$\{\{?.*|\$\(.*|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdrv]|\{\{.*|\{%.*|\{[A-Za-z_][\w.]*\}"
-    r"|`.*|![a-z]{3,12}(?:\s.*)?|@\w*Microsoft\.KeyVault.*|#\{.*|<%.*|\$env:.*|\$[\w:]+|[@:?][A-Za-z_]+|\?"
+    r"\$\{?[A-Za-z_][\w.:/-]*\}?|\$\{\{?.*|\$\(.*|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdrv]|\{\{.*|\{%.*"
+    r"|\{[A-Za-z_][\w.]*\}"
+    r"|`.*|![a-z]{3,12}(?:\s.*)?|@\w*Microsoft\.KeyVault.*|#\{.*|<%.*|\$env:.*|\$[\w:]+"
+    r"|[@:?][A-Za-z_]+|\?"
     r"|(?:op|vault|ref|secretref|awssm|gcpsm|keyvault|akv|ssm|env|file|secret|secrets|sops|doppler)"
     r"(?:\+\w+)?:(?://)?[\w./#@:-]*"
     r"|arn:aws[\w-]*:.*"
-    r"|(?:os\.environ|process\.env|import\.meta\.env|ENV\[|env\.|var\.|local\.|data\.|secrets\.|vars\.|"
+    r"|(?:os\.environ|process\.env|import\.meta\.env"
+    r"|ENV\[|env\.|var\.|local\.|data\.|secrets\.|vars\.|"
     r"config\.|settings\.|self\.|this\.|args\.|params\.|request\.|req\.|ctx\.|context\.).*",
 )
 

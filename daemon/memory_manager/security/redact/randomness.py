@@ -15,12 +15,18 @@ MIN_CHARACTERS_PER_RUN: Final = 2.6
 MIN_COMMON_PAIRS: Final = 0.5
 
 _COMMON_PAIRS: Final = frozenset(
-    "ab ac ad ag ai al am an ap ar as at au av ay ba be bi bl bo br bu ca ce ch ci ck cl co cr ct cu "
-    "da de di do dr ds du ea ec ed ee ef el em en ep er es et ev ex ey fa fe ff fi fl fo fr fu ga ge "
-    "gh gi gl go gr gu ha he hi ho ht hu ia ib ic id ie if ig il im in io ip ir is it iv ke ki ks la "
-    "ld le li ll lo ls lt lu ly ma me mi mm mo mp mu na nc nd ne nf ng ni nn no ns nt nu ny oa oc od "
-    "of og oi ok ol om on oo op or os ot ou ov ow pa pe ph pi pl po pp pr ps pt pu qu ra rc rd re ri "
-    "rk rl rm rn ro rr rs rt ru ry sa sc se sh si so sp ss st su sy ta te th ti to tr ts tt tu ty ub "
+    "ab ac ad ag ai al am an ap ar as at au av ay ba be bi bl bo br bu ca ce ch ci ck cl co cr ct "
+    "cu "
+    "da de di do dr ds du ea ec ed ee ef el em en ep er es et ev ex ey fa fe ff fi fl fo fr fu ga "
+    "ge "
+    "gh gi gl go gr gu ha he hi ho ht hu ia ib ic id ie if ig il im in io ip ir is it iv ke ki ks "
+    "la "
+    "ld le li ll lo ls lt lu ly ma me mi mm mo mp mu na nc nd ne nf ng ni nn no ns nt nu ny oa oc "
+    "od "
+    "of og oi ok ol om on oo op or os ot ou ov ow pa pe ph pi pl po pp pr ps pt pu qu ra rc rd re "
+    "ri "
+    "rk rl rm rn ro rr rs rt ru ry sa sc se sh si so sp ss st su sy ta te th ti to tr ts tt tu ty "
+    "ub "
     "uc ud ue ug ui ul um un up ur us ut va ve vi vo wa we wh wi wn wo ws ya ye yo ys za ze zi "
     "eb lf lv rv dm pd tp sw sk lk wr kn gn ht ft xt xp nk mb ob ek ik ak "
     "ao ei oe ua az ez iz nh lh dd gg bb cc zz uo aj ej oj ij cz rz sz".split()

@@ -1,4 +1,5 @@
-"""What the sanitizer answers: cleaned values and counts of rules, never anything of a removed value.
+"""What the sanitizer answers: cleaned values and counts of rules, never anything of a removed
+value.
 
 Contract: redaction.md 2.1, 2.3.
 """

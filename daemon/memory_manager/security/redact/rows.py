@@ -1,4 +1,5 @@
-"""Cleaning a whole row: parsed values are walked, keys give context, split secrets are put together.
+"""Cleaning a whole row: parsed values are walked, keys give context, split secrets are put
+together.
 
 Contract: redaction.md 8.
 """
@@ -106,7 +107,7 @@ class _Walker:
         if isinstance(value, str):
             return self._text(value, field, family, depth, sure)
         if isinstance(value, Mapping):
-            return self._mapping(cast("Mapping[Any, Any]", value), field, family, depth)
+            return self._mapping(value, field, family, depth)
         if isinstance(value, list | tuple | set | frozenset):
             return self._sequence(list(cast("Sequence[Any]", value)), field, family, depth)
         if isinstance(value, bytes | bytearray | memoryview):
@@ -126,10 +127,11 @@ class _Walker:
         return text
 
     def _json_text(self, value: str, field: str, family: Family, depth: int) -> str | None:
-        """A string holding a JSON object or array, cleaned by its parsed form; None if it is not one.
+        """A string holding a JSON object or array, cleaned by its parsed form; None if it is not
+        one.
 
-        The text is written again only when something in it changed. What the walk leaves is read once
-        more as plain text, which sees what stands between the leaves.
+        The text is written again only when something in it changed. What the walk leaves is read
+        once more as plain text, which sees what stands between the leaves.
         """
         stripped = value.strip()
         if stripped[:1] not in "{[" or stripped[-1:] not in ("}", "]") or len(stripped) < 8:

@@ -11,10 +11,10 @@ from memory_manager.security.redact.result import Severity
 class Rule:
     """A credential shape that announces itself by a literal.
 
-    ``anchors`` are lower-case literals, compared with the lower-cased text. ``pattern`` (the RE2 subset:
-    no lookaround, no back-reference) is matched from an anchor, or searched from ``lead`` characters
-    before it, and never beyond ``window`` characters after it. ``group`` is what gets removed.
-    ``validator`` names a check in ``validators`` for shapes without a distinctive prefix.
+    ``anchors`` are lower-case literals, compared with the lower-cased text. ``pattern`` (the RE2
+    subset: no lookaround, no back-reference) is matched from an anchor, or searched from ``lead``
+    characters before it, and never beyond ``window`` characters after it. ``group`` is what gets
+    removed. ``validator`` names a check in ``validators`` for shapes without a distinctive prefix.
     """
 
     id: str

@@ -1,4 +1,7 @@
-"""Cleaning one text: scan, cut, and scan again until nothing is found. Contract: redaction.md 2, 7."""
+"""Cleaning one text: scan, cut, and scan again until nothing is found.
+
+Contract: redaction.md 2, 7.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ Found = list[tuple[str, Severity]]
 def sanitize_server_write(text: str, *, redact_contact_pii: bool = False) -> SanitizeResult:
     """The cleaned text and which rules fired, how often.
 
-    Credentials go always, contact data only with the flag. Raises TypeError for anything but a str and
-    SanitizerFailed if the text could not be checked; neither carries any part of it.
+    Credentials go always, contact data only with the flag. Raises TypeError for anything but a str
+    and SanitizerFailed if the text could not be checked; neither carries any part of it.
     """
     _require_text(text)
     clean, found = clean_text(text, contact_pii=redact_contact_pii)
@@ -38,7 +41,7 @@ def _require_text(text: Any) -> None:
 def clean_text(
     text: str, *, contact_pii: bool = False, family: Family = Family.NONE, sure: bool = False
 ) -> tuple[str, Found]:
-    """The same for one leaf of a row whose key says ``family``; the same object if nothing changed."""
+    """The same for one leaf whose key says ``family``; the same object if nothing changed."""
     if len(text) < MIN_CHARACTERS and family is Family.NONE and not contact_pii:
         return text, []
     failed = False

@@ -12,8 +12,8 @@ from memory_manager.security.redact.rule import Hit
 def unite(hits: Iterable[Hit]) -> list[Hit]:
     """Disjoint hits in text order; an overlap takes the id of its most telling member.
 
-    Severity decides first, then how specific the rule is, then length, then the id, so that the result
-    does not depend on the order in which the hits were found.
+    Severity decides first, then how specific the rule is, then length, then the id, so that the
+    result does not depend on the order in which the hits were found.
     """
     ordered = sorted(hits, key=lambda hit: (hit.start, hit.end))
     united: list[Hit] = []

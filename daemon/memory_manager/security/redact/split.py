@@ -1,7 +1,7 @@
 """Secrets that a row splits over several of its strings. Contract: redaction.md 8.
 
-Runs after the leaves were cleaned one by one, on the leaves in storage order. Cheap tests come first,
-so that an ordinary row pays almost nothing.
+Runs after the leaves were cleaned one by one, on the leaves in storage order. Cheap tests come
+first, so that an ordinary row pays almost nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from memory_manager.security.redact.engine import Budget, vendor_hits
 from memory_manager.security.redact.gate import lower_same_length
 from memory_manager.security.redact.ids import mark, marks_in
-from memory_manager.security.redact.key_material import aws_secrets_in, armoured_blocks
+from memory_manager.security.redact.key_material import armoured_blocks, aws_secrets_in
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.views import halves_of_token
 

@@ -1,7 +1,8 @@
 """Named checks that let a weak shape count. Contract: redaction.md 4.2.
 
-They exist for shapes without a distinctive prefix, or whose prefix is also an ordinary word. A checksum
-is never used to reject a distinctive prefix: one mistyped character must not leak the rest.
+They exist for shapes without a distinctive prefix, or whose prefix is also an ordinary word. A
+checksum is never used to reject a distinctive prefix: one mistyped character must not leak the
+rest.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from memory_manager.security.redact.randomness import looks_random
 from memory_manager.security.redact.placeholders import is_placeholder
+from memory_manager.security.redact.randomness import looks_random
 
 Validator = Callable[[str, int, int], bool]
 """(text, start, end of the match) -> whether it counts."""

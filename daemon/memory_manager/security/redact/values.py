@@ -1,7 +1,7 @@
 """Whether what stands after a label is a secret. Contract: redaction.md 4.3.
 
-The decision is about shape and context only: digits among letters, symbols, runs of case, quotes. What
-explains itself (a reference, a call, a type, a path, a date, a placeholder) is kept.
+The decision is about shape and context only: digits among letters, symbols, runs of case, quotes.
+What explains itself (a reference, a call, a type, a path, a date, a placeholder) is kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _EXPLAINS_ITSELF: Final = re.compile(
     # dates, times, versions, sizes
     r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?Z?"
     r"|v?\d+(?:\.\d+){1,4}(?:[-+][\w.]+)?|[<>=^~]{1,2}\s?\d.*"
-    r"|\d+(?:\.\d+)?\s?(?:ms|s|m|h|d|w|kb|mb|gb|kib|mib|%|px|em|rem|pt|k|x|min|sec|hours?|days?|weeks?|bits?"
+    r"|\d+(?:\.\d+)?\s?(?:ms|s|m|h|d|w|kb|mb|gb|kib|mib|%|px|em|rem|pt|k|x|min|sec|hours?|days?"
+    r"|weeks?|bits?"
     r"|bytes?|chars?|characters?|tokens?|digits?|seconds?|minutes?)"
     r"|\d+[-_](?:[a-z]{2,12}[-_]?){1,3}"
     # paths and plain addresses
@@ -54,16 +55,20 @@ _SHORTCUT: Final = re.compile(
 )
 _PASSPHRASE: Final = re.compile(r"[^\W\d_A-Z]{2,14}(?:[ -][^\W\d_A-Z]{2,14}){2,11}")
 _SENTENCE_WORDS: Final = frozenset(
-    "a an and are as at be been but by can cannot do does enter for from has have if in incorrect into invalid is "
-    "it its least less longer match may must new no not of old on one only or please reset same should "
-    "that the their then these this to too use used using was weak when which will with without you your "
-    "o os um uma de da do e em para por que se sua seu não el la los las un una del en y su es al con "
-    "le les des une du et dans pour votre est der die das und ist ein eine nicht mit auf für ihr".split()
+    "a an and are as at be been but by can cannot do does enter for from has have if in incorrect "
+    "into invalid is "
+    "it its least less longer match may must new no not of old on one only or please reset same "
+    "should "
+    "that the their then these this to too use used using was weak when which will with without "
+    "you your "
+    "o os um uma de da do e em para por que se sua seu não el la los las un una del en y su es al "
+    "con le les des une du et dans pour votre est der die das und ist ein eine nicht mit auf für "
+    "ihr".split()
 )
 _SYMBOLS: Final = frozenset("!@#$%^&*+=?~/|\\:(){}[]<>§£€°")
 
 
-def is_secret_value(  # noqa: PLR0911 - a decision table reads best as one
+def is_secret_value(
     value: str,
     family: Family,
     *,
@@ -73,8 +78,9 @@ def is_secret_value(  # noqa: PLR0911 - a decision table reads best as one
 ) -> bool:
     """Whether ``value`` counts as a secret under a label of this family.
 
-    ``quoted``: it stood in quotes or is a whole field. ``tight``: ``=`` without blanks. ``sure``: the
-    place itself announces a secret (a command line option, a netrc line), so plain words count too.
+    ``quoted``: it stood in quotes or is a whole field. ``tight``: ``=`` without blanks. ``sure``:
+    the place itself announces a secret (a command line option, a netrc line), so plain words count
+    too.
     """
     if family is Family.NONE or len(value) > MAX_VALUE_CHARACTERS:
         return family is not Family.NONE and " " not in value

@@ -1,7 +1,7 @@
 """Other readings of one text: folded look-alikes, decoded escapes, joined breaks.
 
-Every view knows which part of the raw text each of its characters came from, so that a hit found in it
-removes the raw form. Contract: redaction.md 6.
+Every view knows which part of the raw text each of its characters came from, so that a hit found in
+it removes the raw form. Contract: redaction.md 6.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ _PLAIN: Final = re.compile(r"[\t\n\r -~]*")
 
 
 def normalised(text: str) -> View | None:
-    """Look-alikes folded, invisible characters and terminal sequences dropped; None if unchanged."""
+    """Look-alikes folded, invisible characters and terminal codes dropped; None if unchanged."""
     if text.isascii() and _PLAIN.fullmatch(text):
         return None
     edits: list[Edit] = [(*found.span(), "") for found in _ANSI.finditer(text)]
@@ -154,8 +154,10 @@ def normalised(text: str) -> View | None:
 
 
 _ESCAPE: Final = re.compile(
-    r"%[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]|\\u\{0{0,4}[0-7][0-9A-Fa-f]\}|\\x[0-7][0-9A-Fa-f]|\\U000000[0-7][0-9A-Fa-f]"
-    r"|&#[xX]0{0,4}[0-7][0-9A-Fa-f];?|&#0{0,4}[0-9]{2,3};?|&(?:amp|lt|gt|quot|apos|lowbar|hyphen|dash|colon|equals"
+    r"%[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]|\\u\{0{0,4}[0-7][0-9A-Fa-f]\}|\\x[0-7][0-9A-Fa-f]"
+    r"|\\U000000[0-7][0-9A-Fa-f]"
+    r"|&#[xX]0{0,4}[0-7][0-9A-Fa-f];?|&#0{0,4}[0-9]{2,3};?|&(?:amp|lt|gt|quot|apos|lowbar|hyphen"
+    r"|dash|colon|equals"
     r"|period|sol|plus|num|Tab|NewLine|commat|percnt|excl|dollar|ast);"
     r"|\\[nrt]|\\[\"'\\/_*`~\[\](){}#+\-.!|<>=:@$&]"
 )
@@ -164,7 +166,9 @@ _BACKSLASHED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def unescaped(text: str) -> tuple[View, list[tuple[int, int]]] | None:
-    """Escapes decoded to a fixpoint, and raw spans still encoded at the limit; None if there are none."""
+    """Escapes decoded to a fixpoint, and raw spans still encoded at the limit; None if there are
+    none.
+    """
     if "\\" not in text and "%" not in text and "&" not in text:
         return None
     view: View | None = None
@@ -218,7 +222,8 @@ _REACH: Final = 80
 
 
 def joined(text: str, spans: Sequence[tuple[int, int]]) -> View | None:
-    """Tokens cut by a line break, string concatenation or blanks put together; None if none look so.
+    """Tokens cut by a line break, string concatenation or blanks put together; None if none look
+    so.
 
     ``spans`` are the long runs of the text.
     """

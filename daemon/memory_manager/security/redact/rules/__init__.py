@@ -1,7 +1,7 @@
 """The registry: every self-announcing credential shape as data. Contract: redaction.md 4 and 13.
 
-Written in our own words; many shapes were learnt from the public catalogues of gitleaks, Betterleaks
-and Kingfisher and from the vendors' documentation.
+Written in our own words; many shapes were learnt from the public catalogues of gitleaks,
+Betterleaks and Kingfisher and from the vendors' documentation.
 """
 
 from __future__ import annotations

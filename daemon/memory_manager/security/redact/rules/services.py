@@ -21,7 +21,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "slack-webhook",
         ("hooks.slack.com/",),
-        r"hooks\.slack\.com/(?:services|workflows|triggers)/[0-9A-Za-z/_-]{1,60}/([0-9A-Za-z]{16,})",
+        r"hooks\.slack\.com/(?:services|workflows"
+        r"|triggers)/[0-9A-Za-z/_-]{1,60}/([0-9A-Za-z]{16,})",
         group=1,
     ),
     Rule(
@@ -178,7 +179,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "mercadopago-token",
         ("app_usr-", "test-"),
-        r"(?:APP_USR|TEST)-[0-9]{12,20}-[0-9]{6}-[0-9a-f]{32}(?:__[A-Z]{2}_[A-Z]{2}__)?(?:-[0-9]{5,})?",
+        r"(?:APP_USR|TEST)-[0-9]{12,20}-[0-9]{6}-[0-9a-f]{32}(?:__[A-Z]{2}_[A-Z]{2}__)?(?:-[0-9]{5"
+        r",})?",
     ),
     Rule("canva-secret", ("cnvca",), r"cnvca[0-9A-Za-z_-]{40,}"),
 )
