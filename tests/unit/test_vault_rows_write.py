@@ -10,7 +10,7 @@ from small_vault import SmallVault, small_vault, writer
 
 from memory_manager.base.errors import InvalidInput, NotFound, TooLarge
 from memory_manager.base.identifiers import MemoryId, new_memory_id
-from memory_manager.vault import audit, erasure, queries
+from memory_manager.vault import audit, housekeeping, queries
 from memory_manager.vault.errors import Conflict
 from memory_manager.vault.rows import (
     ForgetMode,
@@ -151,6 +151,12 @@ def test_forgotten_text_can_be_stored_again(vault: SmallVault, mode: ForgetMode)
     second = vault.remember("try again", dedupe=True)
     assert second.status is WriteStatus.CREATED
     assert second.row.id != first.row.id
+
+
+def test_dedupe_does_not_take_a_redacted_row_for_its_replacement_text(vault: SmallVault) -> None:
+    row = vault.remember("a name").row
+    forget(vault, row.id, ForgetMode.REDACT, "removed")
+    assert vault.remember("removed", dedupe=True).status is WriteStatus.CREATED
 
 
 def test_dedupe_never_answers_with_an_expired_or_hidden_row(vault: SmallVault) -> None:
@@ -335,7 +341,7 @@ def test_trash_is_emptied_after_thirty_days(vault: SmallVault) -> None:
             now - age_days * DAY_MS,
             lambda tx, row=row: vault.memories.forget(tx, row.id, ForgetMode.SOFT_DELETE, writer()),
         )
-    assert vault.write(erasure.purge_trash) == 1
+    assert vault.write(housekeeping.tidy) == housekeeping.Tidied(1, 0, more=False)
     assert vault.row(old.id, include_deleted=True) is None
     assert vault.versions(old.id) == []
     assert restore(vault, young.id).row.content == "young trash"

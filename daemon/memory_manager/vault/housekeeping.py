@@ -1,0 +1,30 @@
+"""What an open vault does for itself once a day: empty the trash, forget old idempotency keys."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from memory_manager.vault import erasure, idempotency
+
+if TYPE_CHECKING:
+    from memory_manager.vault.transaction import Transaction
+
+_PURGED_PER_RUN = 200
+_SWEPT_PER_RUN = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tidied:
+    """Counts of one run; ``more`` says that another run at once has work to do."""
+
+    destroyed_memories: int
+    swept_keys: int
+    more: bool
+
+
+def tidy(transaction: Transaction) -> Tidied:
+    """One bounded unit of work for the writer; run it again while ``more``."""
+    destroyed = erasure.purge_trash(transaction, limit=_PURGED_PER_RUN)
+    swept = idempotency.sweep(transaction, limit=_SWEPT_PER_RUN)
+    return Tidied(destroyed, swept, destroyed == _PURGED_PER_RUN or swept == _SWEPT_PER_RUN)
