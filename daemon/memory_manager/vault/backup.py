@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,7 @@ def _write(
 
 
 @contextlib.contextmanager
-def _temporary_copy(paths: VaultPaths) -> Iterator[Path]:
+def _temporary_copy(paths: VaultPaths) -> Generator[Path]:
     """A name in the vault's folder, where SQLite's files surely work; all of it gone afterwards."""
     copy = paths.directory / f"backup-{secrets.token_hex(8)}.db"
     try:

@@ -93,8 +93,8 @@ def scan(
 ) -> ScanReport:
     """Read every regular file below ``folders`` and look for ``texts`` in every disguise.
 
-    ``raw`` adds byte strings that are looked for as they are and in hex, such as keys. Links are not
-    followed; compressed streams inside files are looked into once.
+    ``raw`` adds byte strings that are looked for as they are and in hex, such as keys. Links are
+    not followed; compressed streams inside files are looked into once.
     """
     needles: list[tuple[str, bytes]] = []
     for text in texts:

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -220,7 +220,7 @@ class VaultGate:
     # --- for the owner's acts -----------------------------------------------------------------
 
     @contextlib.contextmanager
-    def owner_act(self) -> Iterator[VaultSession]:
+    def owner_act(self) -> Generator[VaultSession]:
         """Inside: a fresh passphrase, an open vault, and no other transition."""
         with self._operation:
             self.require_admin()
@@ -229,7 +229,7 @@ class VaultGate:
             yield self._session
 
     @contextlib.contextmanager
-    def transition(self) -> Iterator[VaultSession | None]:
+    def transition(self) -> Generator[VaultSession | None]:
         """Inside: no other transition; the open session, if any."""
         with self._operation:
             yield self._session
@@ -245,7 +245,7 @@ class VaultGate:
         self._slot_types = tuple(slot.type for slot in session.keys.slot_file.slots)
 
     @contextlib.contextmanager
-    def counted_attempt(self) -> Iterator[None]:
+    def counted_attempt(self) -> Generator[None]:
         """Inside: one look at a passphrase. A wrong one costs a growing delay."""
         remaining = self._delay.remaining()
         if remaining > 0:
@@ -261,7 +261,7 @@ class VaultGate:
         self._delay.succeeded()
 
     @contextlib.contextmanager
-    def exclusive(self, session: VaultSession) -> Iterator[VaultKeys]:
+    def exclusive(self, session: VaultSession) -> Generator[VaultKeys]:
         """Inside: no connection is open; afterwards the vault opens again, also after an error.
 
         The block gets copies of the keys and may put new ones in their place.
@@ -317,7 +317,7 @@ class VaultGate:
             self._admit(keys, credential.source, fresh=fresh)
 
     @contextlib.contextmanager
-    def _recording_refusal(self) -> Iterator[None]:
+    def _recording_refusal(self) -> Generator[None]:
         """Turn an error into the state that ``status`` shows; an open vault stays as it is."""
         try:
             yield

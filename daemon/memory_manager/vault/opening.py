@@ -215,7 +215,7 @@ def drop_leftovers(paths: VaultPaths, keyring: OsKeyring | None) -> None:
         current = slot_files.read_slot_file(paths.slots)
         previous = slot_files.read_slot_file(paths.slots_previous)
     except SlotDamaged:
-        previous = None
+        current = previous = None
     if keyring is not None and previous is not None and current is not None:
         if previous.salt != current.salt:
             with contextlib.suppress(KeyringUnavailable):

@@ -122,7 +122,11 @@ class OsKeyring:
         """Store at most 64 bytes."""
         if len(value) > _MAX_PAYLOAD_BYTES:
             raise ValueError("a keyring item has at most 64 bytes")
-        self._calls.run(lambda: self._backend.set_password(_SERVICE, name, value.hex()))
+
+        def store() -> None:
+            self._backend.set_password(_SERVICE, name, value.hex())
+
+        self._calls.run(store)
 
     def delete(self, name: str) -> None:
         """Remove an item; a missing one is fine."""

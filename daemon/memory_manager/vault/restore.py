@@ -10,7 +10,7 @@ import dataclasses
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -211,7 +211,7 @@ def _check_copy(copy: Connection) -> int:
 
 
 @contextlib.contextmanager
-def _staging(vault_directory: Path) -> Iterator[Path]:
+def _staging(vault_directory: Path) -> Generator[Path]:
     staging = vault_directory.with_name(f"{vault_directory.name}.restoring")
     shutil.rmtree(staging, ignore_errors=True)
     ensure_private_directory(staging)
