@@ -36,7 +36,8 @@ _CASE_OR_DIGIT_BORDER = re.compile(
 )
 _INSIDE = re.compile(r"[A-Za-z0-9][_\-./\\:@#]+[A-Za-z0-9]")
 _HEX = re.compile(r"(?:0x)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{6,}", re.IGNORECASE)
-_SYMBOL_NAME = re.compile(r"([A-Za-z]+)(\+{1,2}|#)(?![A-Za-z0-9])")
+# Only from the first letter of a run: tried at each of them, a long run takes quadratic time.
+_SYMBOL_NAME = re.compile(r"(?<![A-Za-z])([A-Za-z]+)(\+{1,2}|#)(?![A-Za-z0-9])")
 _DOT_FILE = re.compile(r"(?:^|[/\\])\.([A-Za-z][A-Za-z0-9_-]*)")
 _STRONG = re.compile(
     r"[A-Za-z0-9]_[A-Za-z0-9]|[a-z][A-Z]|[A-Za-z0-9][/\\@#][A-Za-z0-9]|[A-Za-z]\.[A-Za-z]{2,}"
