@@ -394,6 +394,18 @@ def test_deeply_nested_metadata_is_refused(vault: SmallVault) -> None:
         vault.remember("x", metadata={"deep": nested})
 
 
+def test_text_that_cleaning_made_too_long_can_still_be_changed_and_forgotten(
+    vault: SmallVault,
+) -> None:
+    row = vault.remember("token=a1b2c3d4\n" * 6_600).row
+    assert len(row.content) > 100_000
+    assert update(vault, row.id, metadata={"k": 1}).status is WriteStatus.UPDATED
+    forget(vault, row.id)
+    assert restore(vault, row.id).row.content == row.content
+    with pytest.raises(TooLarge):
+        update(vault, row.id, content=row.content + "x")
+
+
 def test_largest_content_and_odd_characters_come_back_unchanged(vault: SmallVault) -> None:
     text = "界\x00'\"%_\U0001f9e0" * 14_285
     row = vault.remember(text, "odd/ú\x00%_", metadata={"k\x00": [1, None, True, 1.5, "界"]}).row
@@ -433,7 +445,7 @@ def test_imported_history_keeps_times_writers_versions_and_erasures(vault: Small
     assert (row.created_at_ms, row.updated_at_ms, row.version) == (500, 2_000, 2)
     stored = vault.versions(memory_id)
     assert [(v.content, v.semantic_key, v.written_at_ms, v.reason) for v in stored] == [
-        (None, "k", 1_000, None),
+        (None, None, 1_000, None),
         ("final", "k", 2_000, "fixed"),
     ]
     assert stored[0].writer.identity == writer("claude", "desktop").identity

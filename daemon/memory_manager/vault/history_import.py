@@ -18,7 +18,7 @@ from memory_manager.vault.prepared_version import (
     PreparedVersion,
     contents_of_draft,
 )
-from memory_manager.vault.rows import ImportedVersion, RowStatus
+from memory_manager.vault.rows import ImportedVersion, MemoryDraft, RowStatus
 
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
@@ -77,6 +77,16 @@ def store_history(
 
 
 def _prepare(transaction: Transaction, entry: ImportedVersion) -> PreparedVersion:
-    draft = dataclasses.replace(entry.draft, content="") if entry.erased else entry.draft
-    contents = contents_of_draft(draft, DEFAULT_MEMORY_TYPE)
+    if entry.erased:
+        return _prepare_erased(transaction, entry)
+    contents = contents_of_draft(entry.draft, DEFAULT_MEMORY_TYPE)
     return row_writer.prepare_for(transaction, contents, entry.writer, entry.reason)
+
+
+def _prepare_erased(transaction: Transaction, entry: ImportedVersion) -> PreparedVersion:
+    """As an erasure leaves a version: when, what kind and by whom, but no place and no text."""
+    blank = MemoryDraft(content="", path="erased", memory_type=entry.draft.memory_type)
+    contents = contents_of_draft(blank, DEFAULT_MEMORY_TYPE)
+    prepared = row_writer.prepare_for(transaction, contents, entry.writer, entry.reason)
+    nowhere = dataclasses.replace(prepared.contents, path="", bucket="")
+    return dataclasses.replace(prepared, contents=nowhere)

@@ -92,8 +92,11 @@ class Memories:
         row = queries.get_row(transaction.connection, memory_id)
         if row is None:
             raise NotFound
-        prepared = row_writer.prepare_for(transaction, changed_contents(row, change), writer)
-        if prepared.contents == contents_of_stored(row):
+        stored = contents_of_stored(row)
+        prepared = row_writer.prepare_for(
+            transaction, changed_contents(row, change), writer, accepted=stored
+        )
+        if prepared.contents == stored:
             return WriteOutcome(WriteStatus.UNCHANGED, row)
         wanted = prepared.contents
         holder = row_matching.row_with_semantic_key(
@@ -132,7 +135,8 @@ class Memories:
         if mode is ForgetMode.REDACT:
             return self._redact(transaction, row, writer, reason, replacement)
         if row.status is not RowStatus.DELETED:
-            prepared = row_writer.prepare_for(transaction, contents_of_stored(row), writer, reason)
+            stored = contents_of_stored(row)
+            prepared = row_writer.prepare_for(transaction, stored, writer, reason, accepted=stored)
             row = self._advance(
                 transaction, row, prepared, WriteStatus.DELETED, RowStatus.DELETED
             ).row
@@ -166,7 +170,7 @@ class Memories:
         )
         if chosen is None:
             return WriteOutcome(WriteStatus.UNCHANGED, row)
-        contents = contents_of_stored(chosen)
+        contents = accepted = contents_of_stored(chosen)
         holder = row_matching.row_with_semantic_key(
             transaction.connection, contents.semantic_key, contents.bucket, contents.scope
         )
@@ -174,7 +178,7 @@ class Memories:
             contents = dataclasses.replace(contents, semantic_key=None)
         if contents.expires_at_ms is not None and contents.expires_at_ms <= transaction.now_ms:
             contents = dataclasses.replace(contents, expires_at_ms=None)
-        prepared = row_writer.prepare_for(transaction, contents, writer, reason)
+        prepared = row_writer.prepare_for(transaction, contents, writer, reason, accepted=accepted)
         if row.status is not RowStatus.DELETED and prepared.contents == contents_of_stored(row):
             return WriteOutcome(WriteStatus.UNCHANGED, row)
         status = RowStatus.REDACTED if chosen.status is RowStatus.REDACTED else RowStatus.ACTIVE
@@ -267,8 +271,9 @@ class Memories:
         replacement: str | None,
     ) -> WriteOutcome:
         text = erasure.DEFAULT_REPLACEMENT if replacement is None else replacement
-        contents = dataclasses.replace(contents_of_stored(row), content=text)
-        prepared = row_writer.prepare_for(transaction, contents, writer, reason)
+        stored = contents_of_stored(row)
+        contents = dataclasses.replace(stored, content=text)
+        prepared = row_writer.prepare_for(transaction, contents, writer, reason, accepted=stored)
         erased = erasure.is_erased(transaction.connection, row)
         if erased and prepared.contents.content == row.content:
             return WriteOutcome(WriteStatus.REDACTED, row)

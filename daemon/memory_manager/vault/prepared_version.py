@@ -39,6 +39,14 @@ DEFAULT_MEMORY_TYPE: Final = MemoryType.SEMANTIC
 """What ``auto`` becomes: a note without a stated kind is most often a fact, and the type only
 labels a row. An update through a semantic key keeps the type the row has."""
 
+_TEXT_LIMITS: Final = {
+    "content": MAX_CONTENT_CHARACTERS,
+    "path": MAX_PATH_CHARACTERS,
+    "bucket": MAX_LABEL_CHARACTERS,
+    "scope": MAX_LABEL_CHARACTERS,
+    "source": MAX_LABEL_CHARACTERS,
+    "semantic_key": MAX_LABEL_CHARACTERS,
+}
 _ENVELOPE_KEYS = frozenset({OPT_IN_KEY, "security_envelope", *VAULT_DEFAULT.as_json()})
 
 
@@ -114,16 +122,20 @@ def prepare(
     writer: Attribution,
     *,
     reason: str | None = None,
+    accepted: RowContents | None = None,
     redact_contact_pii: bool = False,
 ) -> PreparedVersion:
     """Check the limits and clean the whole version, the writer's labels included.
+
+    Values equal to those of ``accepted`` are not measured again: cleaning can make a text longer
+    than what may be sent in, and such a memory must still be changed, forgotten and restored.
 
     Raises TooLarge or InvalidInput, naming the field and never its value, and SanitizerFailed.
     Envelope fields and the opt-in flag in metadata are dropped: only the owner's own act sets them.
     A semantic key in which a secret was found is dropped, not rewritten: two different keys would
     become one and overwrite each other's memory.
     """
-    _check_limits(contents, reason)
+    _check_limits(contents, reason, accepted)
     given: dict[str, Any] = {
         "path": contents.path,
         "content": contents.content,
@@ -195,33 +207,33 @@ def _sanitize(
     raise SanitizerFailed
 
 
-def _check_limits(contents: RowContents, reason: str | None) -> None:
-    texts: tuple[tuple[str, str | None, int], ...] = (
-        ("content", contents.content, MAX_CONTENT_CHARACTERS),
-        ("path", contents.path, MAX_PATH_CHARACTERS),
-        ("bucket", contents.bucket, MAX_LABEL_CHARACTERS),
-        ("scope", contents.scope, MAX_LABEL_CHARACTERS),
-        ("source", contents.source, MAX_LABEL_CHARACTERS),
-        ("semantic_key", contents.semantic_key, MAX_LABEL_CHARACTERS),
-        ("reason", reason, MAX_REASON_CHARACTERS),
-    )
-    for field, text, limit in texts:
-        if text is None:
-            continue
-        if len(text) > limit:
-            raise TooLarge(f"{field} is longer than {limit} characters; nothing was stored.")
-        _check_unicode(field, text)
-    for field, text in (("path", contents.path), ("bucket", contents.bucket)):
-        if not text:
+def _check_limits(contents: RowContents, reason: str | None, accepted: RowContents | None) -> None:
+    if reason is not None:
+        _check_text("reason", reason, MAX_REASON_CHARACTERS)
+    for field, limit in _TEXT_LIMITS.items():
+        text = getattr(contents, field)
+        if text is not None and not _is_accepted(field, text, accepted):
+            _check_text(field, text, limit)
+    for field in ("path", "bucket"):
+        if not getattr(contents, field):
             raise InvalidInput(f"{field} must not be empty.", field=field)
-    for field, mapping in (("metadata", contents.metadata), ("provenance", contents.provenance)):
-        _check_mapping(field, mapping)
-    for field, ratio in (("importance", contents.importance), ("confidence", contents.confidence)):
+    for field in ("metadata", "provenance"):
+        mapping = getattr(contents, field)
+        if not _is_accepted(field, mapping, accepted):
+            _check_mapping(field, mapping)
+    for field in ("importance", "confidence"):
+        ratio = getattr(contents, field)
         if ratio is not None and not (math.isfinite(ratio) and 0 <= ratio <= 1):
             raise InvalidInput(f"{field} must be a number from 0 to 1.", field=field)
 
 
-def _check_unicode(field: str, text: str) -> None:
+def _is_accepted(field: str, value: object, accepted: RowContents | None) -> bool:
+    return accepted is not None and getattr(accepted, field) == value
+
+
+def _check_text(field: str, text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise TooLarge(f"{field} is longer than {limit} characters; nothing was stored.")
     try:
         text.encode()
     except UnicodeEncodeError:

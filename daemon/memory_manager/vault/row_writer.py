@@ -27,10 +27,18 @@ def prepare_for(
     contents: RowContents,
     writer: Attribution,
     reason: str | None = None,
+    *,
+    accepted: RowContents | None = None,
 ) -> PreparedVersion:
     """``prepare`` under the owner's setting for contact data."""
     redact_contact_pii = get_flag(transaction.connection, AUTO_REDACT_PII)
-    return prepare(contents, writer, reason=reason, redact_contact_pii=redact_contact_pii)
+    return prepare(
+        contents,
+        writer,
+        reason=reason,
+        accepted=accepted,
+        redact_contact_pii=redact_contact_pii,
+    )
 
 
 def insert_row(
