@@ -22,6 +22,7 @@ MAX_LABEL_CHARACTERS = 256
 HASH_PREFIX = "sha256:"
 
 _PREHASHED = re.compile(r"sha256:[0-9a-f]{64}")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNEXPANDED = re.compile(r"\$\{[^{}]*\}")
 
 
@@ -49,12 +50,10 @@ def agent_instance_id_hash(value: str) -> AgentInstanceHash:
         if _PREHASHED.fullmatch(folded) is None:
             raise MalformedAgentInstanceHash
         return AgentInstanceHash(folded)
-    try:
-        raw = trimmed.encode("utf-8")
-    except UnicodeEncodeError:
-        # its arguments hold the value, and lone surrogates have no UTF-8 form
-        raise InvalidAgentInstanceId from None
-    return AgentInstanceHash(HASH_PREFIX + hashlib.sha256(raw).hexdigest())
+    if _LONE_SURROGATE.search(trimmed):
+        # no UTF-8 form; tested first, because the error of encode() would hold the value
+        raise InvalidAgentInstanceId
+    return AgentInstanceHash(HASH_PREFIX + hashlib.sha256(trimmed.encode("utf-8")).hexdigest())
 
 
 def identity_from_headers(agent_id: str | None, instance_id: str | None) -> AgentIdentity:
@@ -79,6 +78,6 @@ def _label(value: str | None) -> str | None:
     trimmed = value.strip()
     if not trimmed or len(trimmed) > MAX_LABEL_CHARACTERS or _UNEXPANDED.fullmatch(trimmed):
         return None
-    if any("\ud800" <= character <= "\udfff" for character in trimmed):
+    if _LONE_SURROGATE.search(trimmed):
         return None
     return trimmed

@@ -102,9 +102,11 @@ def _truncated_end(text: str, start: int) -> int | None:
             if not keylike:
                 break
             core += len(body)
-            full = len(body) >= 40
-        elif not body and not line["break"]:
-            break
+            full = len(body) >= 40 and not body.endswith("=")
+        elif not body:
+            if not line["break"]:
+                break
+            full = False  # after a blank line only a long line is taken for more key
         position = line.end()
     return position if core >= MIN_KEY_CHARACTERS else None
 
@@ -178,27 +180,19 @@ def _phrases_in(lowered: str, run: list[re.Match[str]]) -> Iterator[Hit]:
     if distinct >= 6 and (label or alone):
         yield Hit(start, end, "bip39-mnemonic", Severity.HIGH_RISK, 3)
         return
-    first = 0
-    while first + 12 <= len(run):
+    # words around a phrase may be on the list too, so any valid window condemns the whole run
+    for first in range(len(run) - 11):
         for size in _MNEMONIC_SIZES:
-            if first + size <= len(run) and _checksum_holds(run[first : first + size]):
-                yield Hit(
-                    run[first].start(),
-                    run[first + size - 1].end(),
-                    "bip39-mnemonic",
-                    Severity.HIGH_RISK,
-                    3,
-                )
-                first += size - 1
-                break
-        first += 1
+            if first + size <= len(run) and _checksum_holds(numbers[first : first + size]):
+                yield Hit(start, end, "bip39-mnemonic", Severity.HIGH_RISK, 3)
+                return
 
 
-def _checksum_holds(words: list[re.Match[str]]) -> bool:
+def _checksum_holds(numbers: list[int]) -> bool:
     number = 0
-    for word in words:
-        number = number << 11 | WORDS[word[0]]
-    bits = len(words) * 11
+    for word in numbers:
+        number = number << 11 | word
+    bits = len(numbers) * 11
     check_bits = bits // 33
     entropy = (number >> check_bits).to_bytes((bits - check_bits) // 8, "big")
     expected = hashlib.sha256(entropy).digest()[0] >> (8 - check_bits)

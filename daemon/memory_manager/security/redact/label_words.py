@@ -37,7 +37,7 @@ KEY_QUALIFIERS: Final = frozenset(
     "de".split()
 )
 WEAK_WORDS: Final = frozenset(
-    "auth authorization authentication session sessionid sid cookie sig signature pin otp totp "
+    "auth authorization authentication cookie sig signature pin otp totp "
     "authcode csrf xsrf nonce salt seed dsn login connection connectionstring conn".split()
 )
 BLOCKING_QUALIFIERS: Final = frozenset(

@@ -6,6 +6,7 @@ Contract: redaction.md 8.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
@@ -22,6 +23,7 @@ from memory_manager.security.redact.result import (
     count_rules,
     severity_rank,
 )
+from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.sanitize import Found, clean_text
 from memory_manager.security.redact.spans import cut, found_rules, unite
 from memory_manager.security.redact.split import split_secret_hits
@@ -54,15 +56,32 @@ def sanitize_row(row: Mapping[str, Any], *, redact_contact_pii: bool = False) ->
 
 
 class _Leaf:
-    """One cleaned string and where it goes, so that the split-secret pass can change it again."""
+    """One string, as given and cleaned, and where it goes: the split-secret pass may change it."""
 
-    __slots__ = ("container", "field", "key", "text")
+    __slots__ = ("container", "field", "given", "key")
 
-    def __init__(self, container: Any, key: Any, text: str, field: str) -> None:
+    def __init__(self, container: Any, key: Any, given: str, field: str) -> None:
         self.container = container
         self.key = key
-        self.text = text
+        self.given = given
         self.field = field
+
+    def apply(self, hits: list[Hit]) -> Found:
+        """Remove the hits, which are spans of the given string; what was removed."""
+        text: str = self.container[self.key]
+        shift = 0
+        wanted: list[Hit] = []
+        for hit in hits:
+            part = self.given[hit.start : hit.end]
+            if text == self.given or (text.startswith(part) and hit.start == 0):
+                wanted.append(hit)
+            elif text.endswith(part) and hit.end == len(self.given):
+                shift = len(text) - len(self.given)
+                wanted.append(dataclasses.replace(hit, start=hit.start + shift, end=len(text)))
+            elif part in text:
+                wanted.append(dataclasses.replace(hit, start=0, end=len(text)))
+        self.container[self.key] = cut(text, unite(wanted))
+        return found_rules(wanted)
 
 
 class _Walker:
@@ -74,13 +93,14 @@ class _Walker:
 
     def row(self, row: Mapping[str, Any]) -> dict[str, Any]:
         cleaned = self._mapping(row, "", Family.NONE, 0)
-        for index, hits in split_secret_hits([leaf.text for leaf in self._leaves]).items():
+        given = [leaf.given for leaf in self._leaves]
+        for index, hits in split_secret_hits(given, self._found_key_id()).items():
             leaf = self._leaves[index]
-            united = unite(hits)
-            leaf.text = cut(leaf.text, united)
-            leaf.container[leaf.key] = leaf.text
-            self._note(leaf.field, found_rules(united))
+            self._note(leaf.field, leaf.apply(unite(hits)))
         return cleaned
+
+    def _found_key_id(self) -> bool:
+        return any(("aws-access-key-id", Severity.CREDENTIAL) in f for f in self._found.values())
 
     def redactions(self) -> tuple[FieldRedaction, ...]:
         entries = [
@@ -181,7 +201,7 @@ class _Walker:
                 continue
             cleaned[name] = self._value(item, path, inner, depth + 1)
             if isinstance(cleaned[name], str):
-                self._leaves.append(_Leaf(cleaned, name, cleaned[name], path))
+                self._leaves.append(_Leaf(cleaned, name, _as_text(item), path))
         return cleaned
 
     def _key(self, key: Any, cleaned: dict[str, Any], field: str) -> tuple[str, str]:
@@ -213,8 +233,12 @@ class _Walker:
             armed = _option_family(item)
             cleaned.append(self._value(item, path, inner, depth + 1, sure=sure))
             if isinstance(cleaned[-1], str):
-                self._leaves.append(_Leaf(cleaned, index, cleaned[-1], path))
+                self._leaves.append(_Leaf(cleaned, index, _as_text(item), path))
         return cleaned
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _option_family(item: Any) -> Family:

@@ -1,13 +1,15 @@
 """Secrets that a row splits over several of its strings. Contract: redaction.md 8.
 
-Runs after the leaves were cleaned one by one, on the leaves in storage order. Cheap tests come
-first, so that an ordinary row pays almost nothing.
+Runs after the leaves were cleaned one by one, on the leaves as given and in storage order: a part may
+look like a shorter secret of its own. Cheap tests come first, so that an ordinary row pays almost
+nothing.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from memory_manager.security.redact.engine import Budget, vendor_hits
 from memory_manager.security.redact.gate import lower_same_length
@@ -16,25 +18,29 @@ from memory_manager.security.redact.key_material import armoured_blocks, aws_sec
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.views import halves_of_token
 
-_KEY_ID_MARK = mark("aws-access-key-id")
+MIN_PART: Final = 4
+_KEY_ID_MARK: Final = mark("aws-access-key-id")
 
 
-def split_secret_hits(texts: Sequence[str]) -> dict[int, list[Hit]]:
-    """Hits by index of the text, for secrets no single text shows."""
+def split_secret_hits(texts: Sequence[str], key_id_found: bool) -> dict[int, list[Hit]]:
+    """Hits by index of the text, for secrets no single text shows.
+
+    ``key_id_found``: an AWS key id was removed from one of them.
+    """
     found: dict[int, list[Hit]] = {}
     if len(texts) < 2:
         return found
-    for index, hit in _parts(texts):
+    for index, hit in _parts(texts, key_id_found):
         if not any(start < hit.end and hit.start < end for start, end in marks_in(texts[index])):
             found.setdefault(index, []).append(hit)
     return found
 
 
-def _parts(texts: Sequence[str]) -> Iterator[tuple[int, Hit]]:
+def _parts(texts: Sequence[str], key_id_found: bool) -> Iterator[tuple[int, Hit]]:
     if any("BEGIN " in text and "PRIVATE" in text for text in texts):
         whole = "\n".join(texts)
         yield from _spread(texts, 1, armoured_blocks(whole, lower_same_length(whole)))
-    if any(_KEY_ID_MARK in text for text in texts):
+    if key_id_found or any(_KEY_ID_MARK in text for text in texts):
         for index, text in enumerate(texts):
             for hit in aws_secrets_in(text):
                 yield index, hit
@@ -42,7 +48,10 @@ def _parts(texts: Sequence[str]) -> Iterator[tuple[int, Hit]]:
         chain = texts[first[0] : first[1]]
         whole = "".join(chain)
         for index, hit in _spread(chain, 0, vendor_hits(whole, lower_same_length(whole), Budget())):
-            yield first[0] + index, hit
+            part = chain[index][hit.start : hit.end]
+            # a whole token may end where a plain word begins
+            if len(part) >= MIN_PART and any(c.isdigit() for c in part):
+                yield first[0] + index, hit
 
 
 def _chains(texts: Sequence[str]) -> Iterator[tuple[int, int]]:

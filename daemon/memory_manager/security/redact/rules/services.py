@@ -78,7 +78,6 @@ RULES: tuple[Rule, ...] = (
         group=1,
         window=300,
         lead=1,
-        validator="in_window",
     ),
     Rule(
         "power-automate-webhook",
@@ -87,7 +86,6 @@ RULES: tuple[Rule, ...] = (
         group=1,
         window=300,
         lead=1,
-        validator="in_window",
     ),
     Rule(
         "apprise-telegram-url", ("tgram://",), r"tgram://([0-9]{8,12}:[0-9A-Za-z_-]{30,})", group=1
