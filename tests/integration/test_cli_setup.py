@@ -16,6 +16,14 @@ from terminal import Terminal
 PASSPHRASE = "turnip lantern " + "orbit maple quartz fjord"
 
 
+def with_secrets(
+    sandbox: SandboxDaemon, *arguments: str, **secrets: str
+) -> subprocess.CompletedProcess[str]:
+    """The command with each secret on a pipe: ``passphrase=`` becomes ``--passphrase-fd N``."""
+    options = {f"--{name.replace('_', '-')}-fd": text for name, text in secrets.items()}
+    return sandbox.cli(*arguments, check=False, secrets=options)
+
+
 @pytest.fixture
 def sandbox(tmp_path: Path) -> SandboxDaemon:
     home = tmp_path / "home"
@@ -29,32 +37,6 @@ def words_on(screen: str) -> list[str]:
         int(number): word for number, word in re.findall(r"\b(\d{1,2}) ([a-z]{3,8})\b", screen)
     }
     return [found[number] for number in range(1, 25)]
-
-
-def run_with_descriptors(
-    sandbox: SandboxDaemon, arguments: list[str], **secrets: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the command with each secret on a pipe of its own: ``--<name>-fd N``."""
-    descriptors: list[int] = []
-    for name, text in secrets.items():
-        reading, writing = os.pipe()
-        os.write(writing, text.encode() + b"\n")
-        os.close(writing)
-        descriptors.append(reading)
-        arguments = [*arguments, f"--{name.replace('_', '-')}-fd", str(reading)]
-    try:
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            env=sandbox.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            pass_fds=descriptors,
-            timeout=120,
-        )
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def test_setup_at_a_terminal_shows_words_once_and_asks_for_three(sandbox: SandboxDaemon) -> None:
@@ -125,11 +107,11 @@ def test_setup_without_a_terminal_needs_a_descriptor_and_prints_no_words(
     assert refused.returncode == 11
     assert "--passphrase-fd" in refused.stderr
     assert not (sandbox.home / "vault").exists()
-    done = run_with_descriptors(sandbox, ["init", "--json"], passphrase=PASSPHRASE)
+    done = with_secrets(sandbox, "init", "--json", passphrase=PASSPHRASE)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["recovery"] == "none"
     assert len((done.stdout + done.stderr).split()) < 40
-    again = run_with_descriptors(sandbox, ["init"], passphrase=PASSPHRASE)
+    again = with_secrets(sandbox, "init", passphrase=PASSPHRASE)
     assert again.returncode == 14
 
 
@@ -158,18 +140,18 @@ def test_recovery_words_go_to_their_descriptor_only(sandbox: SandboxDaemon) -> N
     with sandbox:
         sandbox.start()
         new = PASSPHRASE + " renewed"
-        opened = run_with_descriptors(
-            sandbox, ["unlock", "--recovery"], passphrase=words.strip(), new_passphrase=new
+        opened = with_secrets(
+            sandbox, "unlock", "--recovery", passphrase=words.strip(), new_passphrase=new
         )
         assert opened.returncode == 0, opened.stderr
         sandbox.cli("lock")
-        old = run_with_descriptors(sandbox, ["unlock"], passphrase=PASSPHRASE)
+        old = with_secrets(sandbox, "unlock", passphrase=PASSPHRASE)
         assert old.returncode == 11
         assert "wrong" in old.stderr.lower()
 
 
 def test_weak_passphrase_is_refused(sandbox: SandboxDaemon) -> None:
-    done = run_with_descriptors(sandbox, ["init"], passphrase="hunter2")
+    done = with_secrets(sandbox, "init", passphrase="hunter2")
     assert done.returncode == 2
     assert "guess" in done.stderr
 
@@ -182,13 +164,13 @@ def test_passphrase_never_comes_from_arguments_or_environment(sandbox: SandboxDa
 
 
 def test_new_recovery_words_end_the_old_ones(sandbox: SandboxDaemon) -> None:
-    assert run_with_descriptors(sandbox, ["init"], passphrase=PASSPHRASE).returncode == 0
+    assert with_secrets(sandbox, "init", passphrase=PASSPHRASE).returncode == 0
     sandbox.keyless = True
     with sandbox:
         sandbox.start()
         refused = sandbox.cli("recovery", "new", check=False)
         assert refused.returncode == 11
-        assert run_with_descriptors(sandbox, ["unlock"], passphrase=PASSPHRASE).returncode == 0
+        assert with_secrets(sandbox, "unlock", passphrase=PASSPHRASE).returncode == 0
         with Terminal([*COMMAND, "recovery", "new"], sandbox.env) as terminal:
             terminal.expect("Press Enter")
             words = words_on(terminal.screen)

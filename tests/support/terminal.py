@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -23,10 +24,11 @@ class Terminal:
         self, command: Sequence[str], environment: Mapping[str, str], columns: int = 100
     ) -> None:
         master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, columns))
         self._master = master
         self.process = subprocess.Popen(
             command,
-            env={**environment, "TERM": "xterm", "COLUMNS": str(columns)},
+            env={**environment, "TERM": "xterm"},
             stdin=slave,
             stdout=slave,
             stderr=slave,

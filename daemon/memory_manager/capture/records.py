@@ -236,7 +236,7 @@ def _parse_version(fields: Fields) -> RecordVersion:
     action = fields.one_of("action", list(WriteStatus))
     written_at_ms = fields.time("written_at")
     memory_type = fields.memory_type("memory_type")
-    path = fields.text("path")
+    path, bucket = fields.text("path"), fields.text("bucket")
     if action is None or written_at_ms is None or memory_type is None or path is None:
         raise InvalidRecord(
             "A version needs action, written_at, memory_type and path.", field=fields.name("action")
@@ -248,7 +248,7 @@ def _parse_version(fields: Fields) -> RecordVersion:
         memory_type=memory_type,
         written_at_ms=written_at_ms,
         status=fields.status("status"),
-        bucket=fields.text("bucket") or DEFAULT_BUCKET,
+        bucket=DEFAULT_BUCKET if bucket is None else bucket,  # an erased version has ""
         scope=fields.text("scope"),
         importance=fields.ratio("importance"),
         confidence=fields.ratio("confidence"),

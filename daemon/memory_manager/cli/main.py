@@ -98,7 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if handler is None:
             parser.print_help(sys.stderr)
             return 2
-        return handler(arguments, context)
+        exit_code = handler(arguments, context)
+        sys.stdout.flush()  # here, where a reader that is gone is no error
+        return exit_code
     except MemlocketError as error:
         return console.error(error)
     except KeyboardInterrupt:

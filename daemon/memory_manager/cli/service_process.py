@@ -119,12 +119,11 @@ def stop_daemon(environ: Mapping[str, str]) -> Stop:
     except DaemonNotRunning:
         return Stop.NOT_RUNNING
     with _ProcessWatch(pid) as watch:
-        with (
-            client,
-            contextlib.suppress(MemlocketError),
-        ):  # a daemon that cannot answer gets signals
+        asked = time.monotonic()
+        # a daemon that cannot answer gets signals
+        with client, contextlib.suppress(MemlocketError):
             client.stop()
-        if watch.gone_within(REQUEST_GRACE_SECONDS):
+        if watch.gone_within(REQUEST_GRACE_SECONDS - (time.monotonic() - asked)):
             return Stop.STOPPED
         watch.send(signal.SIGTERM)
         if watch.gone_within(TERM_GRACE_SECONDS):
@@ -161,7 +160,7 @@ class _ProcessWatch:
         if self._gone:
             return True
         if self._descriptor is not None:
-            readable, _, _ = select.select([self._descriptor], [], [], seconds)
+            readable, _, _ = select.select([self._descriptor], [], [], max(0.0, seconds))
             self._gone = bool(readable)
             return self._gone
         deadline = time.monotonic() + seconds

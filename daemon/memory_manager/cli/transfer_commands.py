@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_BATCH_RECORDS = 256
 MAX_BATCH_BYTES = 768 * 1024  # well below the body limit of one request
 MAX_SHOWN_PROBLEMS = 20
+_OUTCOMES = ("created", "updated", "deduplicated", "unchanged")
 _FORMATS = ("jsonl", "markdown", "text")
 _EXPORT_WARNING = (
     "this holds your memories as plain text, unencrypted: texts, tags, times, who wrote them"
@@ -73,7 +74,7 @@ class _Tally:
         return {
             "dry_run": dry_run,
             "read": self.read,
-            **{name: self.outcomes[name] for name in ("created", "deduplicated", "unchanged")},
+            **{name: self.outcomes[name] for name in _OUTCOMES},
             "redacted": self.redacted,
             "refused": len(self.problems),
             "problems": [{"place": place, "message": text} for place, text in self.problems],
@@ -97,6 +98,8 @@ def run_import(arguments: argparse.Namespace, context: Context) -> int:
                     advance(len(batch))
     _report_import(arguments, context, tally)
     if tally.problems and not arguments.dry_run:
+        if context.console.as_json:
+            return RecordsRefused.exit_code  # the document names them already
         raise RecordsRefused(f"{counted(len(tally.problems), 'record')} could not be imported.")
     return EXIT_OK
 
@@ -108,6 +111,7 @@ def _report_import(arguments: argparse.Namespace, context: Context, tally: _Tall
         text = f"Would import {counted(tally.read, 'memory', 'memories')}; nothing was stored."
     else:
         text = f"Imported {counted(tally.outcomes['created'], 'memory', 'memories')}"
+        text += f", {tally.outcomes['updated']} updated" if tally.outcomes["updated"] else ""
         text += f", {known} known already" if known else ""
     console.result(tally.as_json(dry_run=arguments.dry_run), text)
     if tally.redacted:

@@ -17,7 +17,9 @@ async def search(request: web.Request) -> web.Response:
     """``results`` ranked, or ordered by time when asked."""
     call = call_of(request)
     asked = parse_search(request.query)
-    found = await daemon_of(request).recall.search(asked)
+    daemon = daemon_of(request)
+    daemon.store()  # a recall is a use of the vault; without one this says why
+    found = await daemon.recall.search(asked)
     texts, truncated = fitting_items(hit_item(hit, call.identity) for hit in found.hits)
     rest: dict[str, object] = {
         "agent_boundary": overall_boundary(call.identity, [hit.row for hit in found.hits]),
@@ -34,7 +36,9 @@ async def context(request: web.Request) -> web.Response:
     """``items`` and ``context_text`` with one block per item, within the token budget."""
     call = call_of(request)
     asked = parse_context(call.json_object())
-    pack = await daemon_of(request).recall.context(
+    daemon = daemon_of(request)
+    daemon.store()
+    pack = await daemon.recall.context(
         asked.search, max_items=asked.max_items, max_tokens=asked.max_tokens
     )
     texts = [json_text(hit_item(hit, call.identity)) for hit in pack.hits]

@@ -1,0 +1,170 @@
+"""up, stop, restart, status, logs, doctor and the self-test as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sandbox_daemon import COMMAND, SandboxDaemon, is_alive, wait_until
+from terminal import Terminal
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[SandboxDaemon]:
+    sandbox = SandboxDaemon(tmp_path / "home").init()
+    yield sandbox
+    sandbox.cli("stop", check=False)
+
+
+def start(sandbox: SandboxDaemon) -> int:
+    """Up by the command; the pid of the daemon."""
+    key = ("--insecure-key-file", str(sandbox.key_file))
+    done = sandbox.cli("up", "--json", "--no-embeddings", *key)
+    sandbox.discovery = json.loads((sandbox.home / "run" / "daemon.json").read_bytes())
+    return int(json.loads(done.stdout)["pid"])
+
+
+def test_up_status_stop(sandbox: SandboxDaemon) -> None:
+    assert sandbox.cli("status", check=False).returncode == 6
+    pid = start(sandbox)
+    assert is_alive(pid)
+    again = json.loads(sandbox.cli("up", "--json").stdout)
+    assert (again["start"], again["pid"]) == ("already_running", pid)
+    shown = sandbox.cli("status").stdout
+    assert f"pid {pid}" in shown
+    assert "INSECURE" in shown
+    document = json.loads(sandbox.cli("status", "--json").stdout)
+    assert document["vault"]["state"] == "unlocked"
+    assert document["vault"]["insecure"] is True
+    assert json.loads(sandbox.cli("stop", "--json").stdout) == {"stop": "stopped"}
+    assert not is_alive(pid)
+    assert json.loads(sandbox.cli("stop", "--json").stdout) == {"stop": "not_running"}
+    assert not (sandbox.home / "run" / "daemon.json").exists()
+
+
+def test_up_survives_the_terminal_it_was_started_from(sandbox: SandboxDaemon) -> None:
+    arguments = ["up", "--no-embeddings", "--insecure-key-file", str(sandbox.key_file)]
+    with Terminal([*COMMAND, *arguments], sandbox.env) as terminal:
+        assert terminal.wait() == 0
+    assert sandbox.cli("status").returncode == 0
+
+
+def test_stop_kills_what_does_not_react_and_never_a_pid_from_a_file(
+    sandbox: SandboxDaemon,
+) -> None:
+    pid = start(sandbox)
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        path = sandbox.home / "run" / "daemon.json"
+        path.write_text(json.dumps({**json.loads(path.read_bytes()), "pid": bystander.pid}))
+        os.kill(pid, signal.SIGSTOP)
+        assert json.loads(sandbox.cli("stop", "--json").stdout) == {"stop": "killed"}
+        assert not is_alive(pid)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_left_over_discovery_file_is_not_a_daemon(sandbox: SandboxDaemon) -> None:
+    os.kill(start(sandbox), signal.SIGKILL)
+    wait_until(lambda: sandbox.cli("status", check=False).returncode == 6, 20, "it is noticed")
+    assert (sandbox.home / "run" / "daemon.json").exists()
+    assert is_alive(start(sandbox))
+
+
+def test_restart_gives_a_new_process(sandbox: SandboxDaemon) -> None:
+    before = start(sandbox)
+    key = ("--insecure-key-file", str(sandbox.key_file))
+    after = json.loads(sandbox.cli("restart", "--json", *key).stdout)["pid"]
+    assert after != before
+    assert not is_alive(before)
+
+
+def test_start_that_fails_says_why(sandbox: SandboxDaemon) -> None:
+    sandbox.key_file.chmod(0o644)
+    done = sandbox.cli("up", "--insecure-key-file", str(sandbox.key_file), check=False)
+    shown = done.stdout + done.stderr
+    assert done.returncode == 6 or "locked" in shown
+    assert "Traceback" not in shown
+
+
+def test_daemon_in_the_foreground_exits_3_beside_another(sandbox: SandboxDaemon) -> None:
+    start(sandbox)
+    done = sandbox.cli("daemon", check=False)
+    assert done.returncode == 3
+    assert str(sandbox.home) in done.stderr
+
+
+def test_commands_name_the_way_out_without_a_daemon_and_without_a_vault(tmp_path: Path) -> None:
+    empty = SandboxDaemon(tmp_path / "empty")
+    empty.home.mkdir(mode=0o700)
+    done = empty.cli("recall", "x", check=False)
+    assert done.returncode == 6
+    assert "memlocket up" in done.stderr
+    try:
+        up = empty.cli("up", check=False)
+        assert "memlocket init" in up.stdout + up.stderr
+        assert empty.cli("recall", "x", check=False).returncode == 14
+    finally:
+        empty.cli("stop", check=False)
+
+
+def test_logs_are_short_lines_and_json(sandbox: SandboxDaemon) -> None:
+    assert sandbox.cli("logs", check=False).returncode == 4
+    start(sandbox)
+    assert "daemon_ready" in sandbox.cli("logs").stdout
+    lines = sandbox.cli("logs", "--json", "-n", "1").stdout.splitlines()
+    assert len(lines) == 1
+    assert "event" in json.loads(lines[0])
+
+
+def test_logs_follow_until_interrupted(sandbox: SandboxDaemon) -> None:
+    start(sandbox)
+    with Terminal([*COMMAND, "logs", "-f"], sandbox.env) as terminal:
+        terminal.expect("daemon_ready")
+        sandbox.cli("lock")
+        terminal.expect("vault_locked")
+        terminal.interrupt()
+        assert terminal.wait() == 130
+
+
+def test_doctor_finds_what_is_open_to_others(sandbox: SandboxDaemon) -> None:
+    start(sandbox)
+    healthy = sandbox.cli("doctor", "--quick", "--json", check=False)
+    assert healthy.returncode == 0, healthy.stdout
+    (sandbox.home / "vault" / "vault.slots").chmod(0o644)
+    done = sandbox.cli("doctor", "--quick", "--json", check=False)
+    assert done.returncode == 7
+    problems = [x for x in json.loads(done.stdout)["findings"] if x["level"] == "problem"]
+    assert [problem["check"] for problem in problems] == ["permissions"]
+    assert "chmod go-rwx" in problems[0]["hint"]
+
+
+def test_doctor_bundle_holds_no_memory(sandbox: SandboxDaemon, tmp_path: Path) -> None:
+    start(sandbox)
+    sandbox.cli("remember", "a canary in a coal mine 4711", "--path", "canary/path")
+    target = tmp_path / "bundle.zip"
+    sandbox.cli("doctor", "--quick", "--bundle", str(target))
+    assert target.stat().st_mode & 0o077 == 0
+    with zipfile.ZipFile(target) as bundle:
+        whole = b"".join(bundle.read(name) for name in bundle.namelist())
+        assert {"findings.json", "status.json", "files.json"} <= set(bundle.namelist())
+    assert b"canary" not in whole
+    assert str(sandbox.home).encode() not in whole
+
+
+def test_selftest_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    empty = SandboxDaemon(tmp_path / "home", environment={"TMPDIR": str(folder)})
+    done = empty.cli("--selftest")
+    assert done.stdout.startswith("Self-test passed")
+    assert list(folder.iterdir()) == []
+    assert not empty.home.exists()
