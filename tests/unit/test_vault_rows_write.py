@@ -420,10 +420,12 @@ def test_imported_history_keeps_times_writers_versions_and_erasures(vault: Small
     history = [
         ImportedVersion(
             WriteStatus.CREATED,
-            MemoryDraft("", "a", semantic_key="k"),
+            MemoryDraft("first", "a", semantic_key="k"),
             writer("claude", "desktop"),
             1_000,
-            erased=True,
+        ),
+        ImportedVersion(
+            WriteStatus.UPDATED, MemoryDraft("", "a"), writer("claude"), 1_500, erased=True
         ),
         ImportedVersion(
             WriteStatus.UPDATED,
@@ -442,10 +444,11 @@ def test_imported_history_keeps_times_writers_versions_and_erasures(vault: Small
     row = vault.row(memory_id)
     assert row == outcome.row
     assert row is not None
-    assert (row.created_at_ms, row.updated_at_ms, row.version) == (500, 2_000, 2)
+    assert (row.created_at_ms, row.updated_at_ms, row.version) == (500, 2_000, 3)
     stored = vault.versions(memory_id)
     assert [(v.content, v.semantic_key, v.written_at_ms, v.reason) for v in stored] == [
-        (None, None, 1_000, None),
+        ("first", "k", 1_000, None),
+        (None, None, 1_500, None),
         ("final", "k", 2_000, "fixed"),
     ]
     assert stored[0].writer.identity == writer("claude", "desktop").identity
