@@ -66,13 +66,17 @@ def _userinfo_secret(userinfo: str, host: str, text: str, end: int) -> tuple[int
     user, password = userinfo[:colon], userinfo[colon + 1 :]
     if not password or not _wanted(password):
         return None
-    if user.lower() in ("user", "username") and password.lower() in ("pass", "password", "passwd"):
+    if user.strip("[<").lower() in _USERS and password.strip("]>").lower() in _PASSWORDS:
         return None
     if _VERSION.fullmatch(host) and host[:1].isdigit():
         return None
     if password.isdigit() and len(password) <= 5 and ("." in user or user == "localhost"):
         return None
     return colon + 1, len(userinfo)
+
+
+_USERS: Final = frozenset({"user", "username", "name", "login"})
+_PASSWORDS: Final = frozenset({"pass", "password", "passwd", "pwd", "pw"})
 
 
 def _wanted(value: str) -> bool:

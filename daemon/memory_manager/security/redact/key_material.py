@@ -38,6 +38,7 @@ _LINE: Final = re.compile(
     r"|[A-Za-z0-9+/_-]{1,4096}={0,3})?"
 )
 _CORE: Final = re.compile(r"[A-Za-z0-9+/=]{16,}")
+_PUTTY_BEGIN: Final = re.compile(r"PuTTY-User-Key-File-[1-9] ?:")
 _PUTTY_END: Final = re.compile(r"Private-MAC: ?[0-9a-fA-F]{8,}")
 _PUTTY_LINE: Final = re.compile(
     r"(?:[ \t]|" + _BREAK + r")*(?:Encryption|Comment|Public-Lines|Private-Lines|Key-Derivation"
@@ -50,11 +51,12 @@ def armoured_blocks(text: str, lowered: str) -> Iterator[Hit]:
     """PEM, OpenSSH, PGP and SSH2 private keys, whole, escaped, indented, on one line or cut off."""
     if "begin " in lowered and "private" in lowered:
         yield from _pem_blocks(text)
-    start = lowered.find("putty-user-key-file-")
-    while start >= 0:
-        end = _putty_end(text, start)
-        yield Hit(start, end, "putty-key", Severity.HIGH_RISK, 3)
-        start = lowered.find("putty-user-key-file-", end)
+    if "putty-user-key-file-" in lowered:
+        end = 0
+        for found in _PUTTY_BEGIN.finditer(text):
+            if found.start() >= end:
+                end = _putty_end(text, found.start())
+                yield Hit(found.start(), end, "putty-key", Severity.HIGH_RISK, 3)
 
 
 def _pem_blocks(text: str) -> Iterator[Hit]:

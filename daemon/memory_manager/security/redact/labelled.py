@@ -26,7 +26,7 @@ _ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES)
 _GATE: Final = AnchorGate(sorted(set(_ANCHORS)))
 
 _ASSIGN: Final = re.compile(
-    r"(?:\\{0,8}[\"'`])?[\])]?(?:\*\*|__|</(?:b|strong|code|td|th)>)?(?:[ \t]?\([^()\n]{1,30}\))?"
+    r"(?:\\{0,8}[\"'`])?[\])]?(?:\*\*|__|</(?:b|strong|code|td|th)>)?(?:[ \t]\([^()\n]{1,30}\))?"
     r"(?P<before>[ \t]{0,64})(?P<op>:=|=>|->|={1,3}|[:：＝]|(?<=[ \t])\||<td>)(?:\*\*(?!\*)|__)?"
     r"(?P<after>(?:[ \t　]{0,64}[|>][+-]?[ \t]{0,8}(?:\n|\\n)[ \t]{1,40})"
     r"|(?:[ \t]{0,8}\r?\n[ \t]{1,40})|[ \t　]{0,64})"
@@ -62,6 +62,11 @@ _BARE: Final = re.compile(
 )
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ESCAPED_BREAK: Final = re.compile(r"\\[nrt]")
+_CELL_END: Final = re.compile(r"[\"'`]?[ \t]{0,64}(?:\||\n|$)")
+_SENTENCE: Final = re.compile(
+    r"(?:options?|flags?|arguments?|args?|params?|parameters?|switch|switches|values?|and|or|is|are|was|for|to"
+    r"|must|can|cannot|will|should|instead|with|without|if|in|as|on|when|from|the|a|an|may|it|that|which)"
+)
 _TELLING: Final = re.compile(r"[0-9!@#$%^&*+=~]")
 _AUTH_SCHEME: Final = re.compile(
     r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+", re.IGNORECASE
@@ -111,7 +116,17 @@ def _after_label(
         family = _family(text, label, start)
         if family is Family.NONE or (strict and family is Family.WEAK):
             return None
-        tight = found["op"] in "=" and not found["before"] and not found["after"]
+        op = found["op"]
+        if op in (":", "：") and text[start - 1 : start] == ":":
+            return None  # a part of a resource name, as in arn:...:secret:name
+        tight = op in "=" and not found["before"] and not found["after"]
+        if op in ("==", "===", "->"):
+            tight = False
+            kind = "compare"
+        elif op == "|":
+            kind = "cell"
+        else:
+            kind = "assign"
         multiline = "\n" in found["after"] or "\\n" in found["after"]
         return _judge(
             text,
@@ -121,7 +136,7 @@ def _after_label(
             family,
             charge,
             tight=tight,
-            kind="assign",
+            kind=kind,
             multiline=multiline,
         )
     if strict:
@@ -201,6 +216,14 @@ def _judge(
             start, end = inner, inner_end
             value = text[start:end]
     sure = kind in ("option", "set")
+    if kind == "compare" and not quoted:
+        return None
+    if kind == "cell" and _CELL_END.match(text, end) is None:
+        return None
+    if "](" in value:
+        return None
+    if kind == "option" and not quoted and _SENTENCE.fullmatch(value):
+        return None
     if kind == "prose" and not quoted:
         if _prose_word(value):
             return None

@@ -11,7 +11,7 @@ from typing import Final
 
 from memory_manager.security.redact.labels import Family
 from memory_manager.security.redact.placeholders import is_placeholder, is_reference
-from memory_manager.security.redact.randomness import common_pairs, looks_random
+from memory_manager.security.redact.randomness import case_runs, common_pairs, looks_random
 
 MAX_VALUE_CHARACTERS: Final = 16_384
 
@@ -42,6 +42,7 @@ _EXPRESSION: Final = re.compile(r"\(+[A-Za-z_$][\w$]*(?:[.(\[]|$)")
 _SNAKE: Final = re.compile(
     r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?"
 )
+_IDENTIFIER: Final = re.compile(r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]*)+")
 _SCREAMING: Final = re.compile(
     r"[A-Z][A-Z]+\d?(?:_(?:[A-Z]{2,}\d{0,2}|\d{1,2}))+|[A-Z]{1,3}\d(?:_[A-Z]+)+"
 )
@@ -108,6 +109,8 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
         return True
     if _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
         return True
+    if not quoted and _IDENTIFIER.fullmatch(value) and not _has_random_word(value):
+        return True
     if not quoted and (_INDEXED.fullmatch(value) or _EXPRESSION.match(value)):
         return True
     if _PATH_SEGMENTS.fullmatch(value) and not _has_random_part(value):
@@ -137,6 +140,20 @@ def _has_random_part(value: str) -> bool:
         )
         for part in parts
     )
+
+
+def _has_random_word(value: str) -> bool:
+    """Whether a part of a snake_case name is no word: words may end in, or hold, a few digits."""
+    for part in value.split("_"):
+        letters = "".join(c for c in part if c.isalpha())
+        digits = len(part) - len(letters)
+        if digits > 6 or (letters and digits >= len(letters)):
+            return True
+        if len(letters) >= 6 and common_pairs(letters) < 0.5 and not letters.isupper():
+            return True
+        if case_runs(part) < 2 and len(part) >= 6 and not part.isupper():
+            return True
+    return False
 
 
 def _is_password(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
@@ -206,7 +223,7 @@ def _is_random_key(value: str) -> bool:
     upper = any("A" <= c <= "Z" for c in value)
     lower = any("a" <= c <= "z" for c in value)
     digits = sum(c.isdigit() for c in value)
-    if _SNAKE.fullmatch(value) or not re.fullmatch(r"[\w+/=.~-]+", value):
+    if _SNAKE.fullmatch(value) or value.count("_") >= 2 or not re.fullmatch(r"[\w+/=.~-]+", value):
         return False
     return upper and lower and digits >= 2 and _has_random_part(value)
 
