@@ -17,7 +17,7 @@ from memory_manager.recall.match_query import QueryTerms, quote, rare_terms
 from memory_manager.recall.porter import stem
 from memory_manager.recall.text_rules import TEXT_RULES_VERSION, IndexFields, index_fields
 from memory_manager.recall.vocabulary import Vocabulary, inverse_frequency
-from memory_manager.recall.word_ranking import SATURATION, Condition, ranked
+from memory_manager.recall.word_ranking import Condition, ranked
 from memory_manager.security.gate import Surface, may_recall
 from memory_manager.vault.filters import RowFilter
 
@@ -37,14 +37,13 @@ _PROGRESS_INSTRUCTIONS = 20_000
 class WordHits:
     """Rows that hold words of the query, best first.
 
-    ``scores`` maps rowid to a positive score on the scale of BM25; ``possible`` is the score of a
-    row that would hold every term of the query to saturation, so ``best / possible`` says how
-    much was found.
+    ``scores`` maps rowid to a positive score on the scale of BM25; ``whole`` is about the score
+    of a row of average length that says every term of the query once.
     """
 
     scores: dict[int, float]
     terms: tuple[str, ...] = dataclasses.field(repr=False)
-    possible: float
+    whole: float
     timed_out: bool = False
 
     @property
@@ -105,10 +104,8 @@ class FullTextIndex:
             )
             if len(hits) < wanted and query.substrings:
                 self._add_substring_hits(connection, hits, query, condition, limit)
-        possible = SATURATION * sum(
-            inverse_frequency(rows, frequency.get(stem(term), 0)) for term in terms
-        )
-        return WordHits(hits, terms, possible, timed_out)
+        whole = sum(inverse_frequency(rows, frequency.get(stem(term), 0)) for term in terms)
+        return WordHits(hits, terms, whole, timed_out)
 
     def _add_substring_hits(
         self,

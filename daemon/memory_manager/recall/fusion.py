@@ -1,4 +1,23 @@
-"""One order out of two legs. Pure. Contract: recall.md 9."""
+"""One order out of two legs, each on a scale of its own that means something. Pure.
+
+Contract: recall.md 9. Both figures are absolute, so a leg that found little for *this* question
+also weighs little, and neither has to be told which kind of conversation it is in:
+
+* lexical: BM25 as a share of what a row gets that says every word of the query once. A paraphrase
+without shared words cannot reach it, however its best hit compares with the others. * semantic:
+by how many standard deviations of unrelated visible rows a cosine stands out, in units of
+SEMANTIC_UNIT. A question that resembles everything alike separates nothing.
+
+score = lexical_weight * lexical + semantic_weight * semantic
+
+Without vectors the order is that of BM25, without word hits that of the cosines.
+
+2025-11-30, constant SEMANTIC_UNIT; hit@5 / recall@10 above the better leg, LoCoMo development
+conversations with e5 (fp32), with MiniLM, and with the word leg robbed of the rarest shared word
+of each question (words 31.7, meaning 59.5): convex 0.6/0.4 of normalised legs +8.7/+7.7,
++4.6/+5.5, -10.0/-8.5; this +8.0/+8.5, +4.6/+5.6, -1.0/+1.3. Units from 2.0 to 3.0 differ by less
+than a point.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +27,28 @@ from collections.abc import Mapping
 from memory_manager.recall.fulltext import WordHits
 from memory_manager.recall.settings import RankingSettings
 
+SEMANTIC_UNIT = 2.0
+"""Standard deviations of cosine that weigh like saying every word of the query."""
+CERTAIN_UNITS = 2.5
+"""Five deviations and every word: the public score of such a row is 1."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeaningHits:
     """Cosines by rowid: the best rows of the vector leg, and every word hit that has a vector.
 
-    ``high`` and ``low`` are the best and the last cosine of the leg itself.
+    ``mean`` and ``deviation`` are those of unrelated visible rows; ``coverage`` is the share of
+    rows that have a vector at all, below 1 while a model is being built.
     """
 
     cosines: Mapping[int, float]
-    high: float
-    low: float
+    mean: float
+    deviation: float
+    coverage: float = 1.0
+
+    def strength(self, cosine: float) -> float:
+        """How far a cosine stands out, in units; never negative."""
+        return max(0.0, (cosine - self.mean) / max(self.deviation, 1e-6) / SEMANTIC_UNIT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,24 +62,45 @@ class FusedRow:
 
 
 def fuse(words: WordHits, meaning: MeaningHits | None, settings: RankingSettings) -> list[FusedRow]:
-    """Every candidate with its score, best first; ties are left in no particular order."""
-    best = words.best or 1.0
-    rows: list[FusedRow] = []
-    cosines = meaning.cosines if meaning else {}
-    span = max(meaning.high - meaning.low, 1e-6) if meaning else 1.0
-    low = meaning.low if meaning else 0.0
-    for rowid in {**words.scores, **cosines}:
-        lexical, cosine = words.scores.get(rowid), cosines.get(rowid)
-        lexical_norm = 0.0 if lexical is None else lexical / best
-        semantic_norm = 0.0 if cosine is None else min(max((cosine - low) / span, 0.0), 1.0)
-        if not meaning:
-            score = lexical_norm
-        elif not words.scores:
-            score = semantic_norm
-        else:
-            score = (
-                settings.lexical_weight * lexical_norm + settings.semantic_weight * semantic_norm
+    """Every candidate with its score in [0, 1], best first; equal scores in no particular order."""
+    lexical = {rowid: _share(words, score) for rowid, score in words.scores.items()}
+    semantic = (
+        {rowid: meaning.strength(cosine) for rowid, cosine in meaning.cosines.items()}
+        if meaning
+        else {}
+    )
+    lexical_weight, semantic_weight = settings.lexical_weight, settings.semantic_weight
+    if meaning:
+        semantic_weight *= meaning.coverage
+    if not semantic:
+        lexical_weight, semantic_weight = 1.0, 0.0
+    elif not lexical:
+        lexical_weight, semantic_weight = 0.0, 1.0
+    # A row whose vector is still to come is not held against: it counts like the other word hits.
+    expected = [semantic[rowid] for rowid in lexical if rowid in semantic]
+    unknown = sum(expected) / len(expected) if expected else 0.0
+    full = lexical_weight + semantic_weight * CERTAIN_UNITS
+    rows = [
+        FusedRow(
+            rowid,
+            (
+                lexical_weight * lexical.get(rowid, 0.0)
+                + semantic_weight * semantic.get(rowid, unknown)
             )
-        rows.append(FusedRow(rowid, score, lexical, lexical_norm, cosine, semantic_norm))
-    rows.sort(key=lambda row: -row.score)
-    return rows
+            / full,
+            words.scores.get(rowid),
+            lexical.get(rowid, 0.0),
+            meaning.cosines.get(rowid) if meaning else None,
+            semantic.get(rowid, 0.0),
+        )
+        for rowid in {**lexical, **semantic}
+    ]
+    return sorted(rows, key=lambda row: -row.score)
+
+
+def _share(words: WordHits, score: float) -> float:
+    """A BM25 score as a share of the whole query, in [0, 1]; keeps the order of BM25."""
+    best = words.best
+    if best <= 0:
+        return 0.0
+    return min(1.0, best / words.whole) * score / best if words.whole > 0 else score / best

@@ -64,12 +64,12 @@ def rank(
     place = {rowid: number for number, rowid in enumerate(exact) if rowid in facts}
     ranked = {row.rowid: row for row in fused if row.rowid in facts}
     for rowid, row in ranked.items():
-        score = min(row.score + _bonus(facts[rowid], request), 1.0)
+        score = row.score + _bonus(facts[rowid], request)
         ranked[rowid] = dataclasses.replace(row, score=score)
     for rowid in place:
         known = ranked.get(rowid) or FusedRow(rowid, 0.0, None, 0.0, None, 0.0)
         ranked[rowid] = dataclasses.replace(known, score=LISTED_SCORE)
-    return sorted(
+    ordered = sorted(
         ranked.values(),
         key=lambda row: (
             place.get(row.rowid, len(place)),
@@ -78,6 +78,7 @@ def rank(
             -row.rowid,
         ),
     )
+    return [dataclasses.replace(row, score=min(row.score, 1.0)) for row in ordered]
 
 
 def _bonus(facts: RowFacts, request: SearchRequest) -> float:

@@ -52,7 +52,8 @@ _SPARE_ITEMS = 2
 class _Words:
     hits: WordHits
     exact: Sequence[int]
-    damaged: bool
+    indexed_rows: int = 0
+    damaged: bool = False
 
 
 class RecallService:
@@ -222,7 +223,7 @@ class RecallService:
     def _words(self, connection: Connection, request: SearchRequest, moment: int) -> _Words:
         exact = queries.find_exact(connection, request.query, request.filter, moment)
         if not self._settings.ranking.lexical_weight:
-            return _Words(NO_WORD_HITS, exact, False)
+            return _Words(NO_WORD_HITS, exact)
         try:
             hits = self._fulltext.search(
                 connection,
@@ -234,8 +235,8 @@ class RecallService:
             )
         except FullTextDamaged:
             log.warning("fulltext_damaged")
-            return _Words(NO_WORD_HITS, exact, True)
-        return _Words(hits, exact, False)
+            return _Words(NO_WORD_HITS, exact, damaged=True)
+        return _Words(hits, exact, self._fulltext.vocabulary.rows(connection))
 
     def _finish(
         self,
@@ -245,7 +246,8 @@ class RecallService:
         words: _Words,
         meaning: MeaningQuery | None,
     ) -> tuple[tuple[Hit, ...], int]:
-        fused = fuse(words.hits, _meaning_hits(meaning, words.hits), self._settings.ranking)
+        meaning_hits = _meaning_hits(meaning, words)
+        fused = fuse(words.hits, meaning_hits, self._settings.ranking)
         facts = search.facts_of(
             connection, {*words.exact, *(row.rowid for row in fused)}, request, moment
         )
@@ -267,12 +269,14 @@ class RecallService:
         return Hit(row, fused.score, fused.cosine, why)
 
 
-def _meaning_hits(meaning: MeaningQuery | None, words: WordHits) -> MeaningHits | None:
+def _meaning_hits(meaning: MeaningQuery | None, words: _Words) -> MeaningHits | None:
     """Cosines of the leg itself and, exactly, of the word hits that it did not reach."""
     if meaning is None or not len(meaning.nearest.rowids):
         return None
-    own = dict(zip(meaning.nearest.rowids.tolist(), meaning.nearest.cosines.tolist(), strict=True))
+    nearest = meaning.nearest
+    own = dict(zip(nearest.rowids.tolist(), nearest.cosines.tolist(), strict=True))
     others = meaning.index.cosines_of(
-        meaning.vector, [rowid for rowid in words.scores if rowid not in own]
+        meaning.vector, [rowid for rowid in words.hits.scores if rowid not in own]
     )
-    return MeaningHits({**own, **others}, max(own.values()), min(own.values()))
+    coverage = min(1.0, meaning.index.rows / max(words.indexed_rows, 1))
+    return MeaningHits({**own, **others}, nearest.mean, nearest.deviation, coverage)

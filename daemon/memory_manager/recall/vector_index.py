@@ -8,6 +8,7 @@ Contract: recall.md 6.2.
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections.abc import Collection, Mapping
 
@@ -35,15 +36,24 @@ GATHER_SHARE = 0.03
 """Below this share of visible slots their codes are compared directly."""
 RESCORE_SMALL, RESCORE_LARGE, SMALL_INDEX_SLOTS = 400, 1600, 50_000
 
+SAMPLE_SLOTS = 1024
+PRIOR_SLOTS, PRIOR_DEVIATION = 10, 0.08
+"""A handful of vectors does not tell how much cosines vary; typical values stand in for ten."""
+
 Rowids = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nearest:
-    """Best rows first, one entry per row: the maximum over its pieces."""
+    """Best rows first, one entry per row: the maximum over its pieces.
+
+    ``mean`` and ``deviation`` say what cosine an unrelated visible vector has to this query.
+    """
 
     rowids: Rowids
     cosines: Floats
+    mean: float = 0.0
+    deviation: float = 1.0
 
 
 class _Block:
@@ -176,7 +186,9 @@ class VectorIndex:
             chosen = [np.flatnonzero(mask) for mask in masks]
         else:
             chosen = self._candidates(blocks, masks, query, max(self._depth(total), limit))
-        return _best_rows(blocks, chosen, query, limit)
+        mean, deviation = _background(blocks, masks, query, visible)
+        best = _best_rows(blocks, chosen, query, limit)
+        return dataclasses.replace(best, mean=mean, deviation=deviation)
 
     def cosines_of(self, query: Floats, rowids: Collection[int]) -> Mapping[int, float]:
         """Cosine by rowid for those rows that have a vector, whatever their rank."""
@@ -226,6 +238,23 @@ class VectorIndex:
         borders = np.cumsum([0, *(len(part) for part in parts)])
         cuts = np.searchsorted(found, borders)
         return [found[cuts[i] : cuts[i + 1]] - borders[i] for i in range(len(parts))]
+
+
+def _background(
+    blocks: list[_Block], masks: list[Mask], query: Floats, visible: int
+) -> tuple[float, float]:
+    """Mean and standard deviation of the cosines of visible vectors, from an even sample."""
+    step = -(-visible // SAMPLE_SLOTS)
+    parts = [
+        cosines(block.codes[slots], block.scales[slots], query)
+        for block, slots in (
+            (b, np.flatnonzero(m)[::step]) for b, m in zip(blocks, masks, strict=True)
+        )
+    ]
+    sample = np.concatenate(parts)
+    n = len(sample)
+    variance = (n * float(sample.var()) + PRIOR_SLOTS * PRIOR_DEVIATION**2) / (n + PRIOR_SLOTS)
+    return float(sample.mean()), math.sqrt(variance)
 
 
 def _best_rows(
