@@ -12,7 +12,6 @@ from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, call_of
 from memory_manager.api.parsing import Fields
 from memory_manager.api.routing import Route, daemon_of
-from memory_manager.vault import backup, owner_acts
 from memory_manager.vault.errors import LockReason
 
 MAX_PASSPHRASE_CHARACTERS: Final = 1_024
@@ -61,29 +60,25 @@ async def change_passphrase(request: web.Request) -> web.Response:
     old = fields.text("old", limit=MAX_PASSPHRASE_CHARACTERS)
     new = fields.required_text("new", limit=MAX_PASSPHRASE_CHARACTERS)
     fields.check()
-    lifecycle = daemon_of(request).lifecycle
-    if old is None:
-        await asyncio.to_thread(owner_acts.add_passphrase, lifecycle, new)
-    else:
-        await asyncio.to_thread(owner_acts.change_passphrase, lifecycle, old, new)
+    await asyncio.to_thread(daemon_of(request).lifecycle.change_passphrase, old, new)
     return _vault_answer(request)
 
 
 async def new_recovery_words(request: web.Request) -> web.Response:
     """New words instead of the old ones; they stand in this answer and nowhere else."""
-    words = await asyncio.to_thread(owner_acts.issue_recovery_words, daemon_of(request).lifecycle)
+    words = await asyncio.to_thread(daemon_of(request).lifecycle.new_recovery_words)
     return json_response({"recovery_words": list(words)})
 
 
 async def confirm_recovery_words(request: web.Request) -> web.Response:
     """The owner has shown to have written the words down."""
-    await asyncio.to_thread(owner_acts.confirm_recovery, daemon_of(request).lifecycle)
+    await asyncio.to_thread(daemon_of(request).lifecycle.confirm_recovery)
     return _vault_answer(request)
 
 
 async def accept_rollback(request: web.Request) -> web.Response:
     """Take an older copy of the vault for the true one from now on."""
-    await asyncio.to_thread(owner_acts.accept_rollback, daemon_of(request).lifecycle)
+    await asyncio.to_thread(daemon_of(request).lifecycle.accept_rollback)
     return _vault_answer(request)
 
 
@@ -94,8 +89,15 @@ async def write_backup(request: web.Request) -> web.Response:
     if not path.is_absolute():
         fields.refuse("path", "must be an absolute path")
     fields.check()
-    await asyncio.to_thread(backup.write_backup, daemon_of(request).lifecycle, path)
-    return json_response({"path": str(path), "verified": True})
+    written = await asyncio.to_thread(daemon_of(request).lifecycle.backup, path)
+    return json_response(
+        {
+            "path": str(written.path),
+            "verified": True,
+            "size_bytes": written.size_bytes,
+            "memories": written.memories,
+        }
+    )
 
 
 ROUTES: Final = (
