@@ -6,7 +6,6 @@ import dataclasses
 import json
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,14 +97,3 @@ def agent(served: SandboxDaemon, agent_token: str) -> Iterator[Wire]:
 def owner(served: SandboxDaemon) -> Iterator[Wire]:
     with served.owner() as wire:
         yield wire
-
-
-def port_of(daemon: SandboxDaemon) -> int:
-    return int(daemon.url.rpartition(":")[2])
-
-
-def log_text(home: Path) -> str:
-    """Everything the daemon logged so far."""
-    return "".join(
-        path.read_text(errors="replace") for path in sorted((home / "log").glob("*")) if path.is_file()
-    )

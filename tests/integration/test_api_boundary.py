@@ -44,7 +44,11 @@ def speak(served: SandboxDaemon, agent_token: str) -> Callable[[Identity], Wire]
 
 @pytest.mark.parametrize(("row", "caller", "relation", "ownership"), LINES)
 def test_every_line_on_every_route(
-    speak: Callable[[Identity], Wire], row: Identity, caller: Identity, relation: str, ownership: str
+    speak: Callable[[Identity], Wire],
+    row: Identity,
+    caller: Identity,
+    relation: str,
+    ownership: str,
 ) -> None:
     bucket = f"{row}{caller}"
     with speak(row) as writer:
@@ -74,7 +78,9 @@ def test_every_line_on_every_route(
 @pytest.mark.parametrize(
     "odd", ["${XMEMO_AGENT_INSTANCE_ID}", "", "   ", "x" * 257, "sha256:zz", "\xff\xfe"]
 )
-def test_odd_instance_ids_count_as_absent(served: SandboxDaemon, agent_token: str, odd: str) -> None:
+def test_odd_instance_ids_count_as_absent(
+    served: SandboxDaemon, agent_token: str, odd: str
+) -> None:
     bucket = f"odd-{hashlib.sha256(odd.encode()).hexdigest()[:8]}"
     with served.wire(agent_token, agent="a", instance="i1") as writer:
         writer.remember("odd label", bucket=bucket)

@@ -332,12 +332,10 @@ def test_search_parameters(agent: Wire, params: dict[str, str], status: int) -> 
 def test_temporal_bounds_are_half_open(agent: Wire, bucket: str) -> None:
     stored = agent.remember("at a certain time", bucket=bucket)["id"]
     created = agent.get(f"/v1/memories/{stored}").json["created_at"]
-    later = created.replace("Z", "999Z") if "." in created else created
     inside = agent.search("*", bucket=bucket, since=created)
     outside = agent.search("*", bucket=bucket, until=created)
     assert [item["id"] for item in inside] == [stored]
     assert outside == []
-    assert later
 
 
 def test_an_activity_log_is_a_feed_in_time_order(agent: Wire, bucket: str) -> None:
@@ -351,7 +349,8 @@ def test_an_activity_log_is_a_feed_in_time_order(agent: Wire, bucket: str) -> No
 
 
 @pytest.mark.parametrize(
-    "query", ["x" * 7_000, "%", '"', "*", "AND OR NOT", "NEAR(a b)", "a:b", "(", "\\", "''--;", "\x00"]
+    "query",
+    ["x" * 7_000, "%", '"', "*", "AND OR NOT", "NEAR(a b)", "a:b", "(", "\\", "''--;", "\x00"],
 )
 def test_odd_queries_are_answered(agent: Wire, query: str) -> None:
     answer = agent.get("/v1/memories/search", query=query)
@@ -364,12 +363,12 @@ def test_a_query_of_100_000_characters_in_a_body_is_answered(agent: Wire) -> Non
 
 
 def test_long_answers_stay_below_what_clients_read(agent: Wire, bucket: str) -> None:
-    for number in range(25):
-        agent.remember(f"{number} " + "long text " * 9_900, bucket=bucket)
+    for number in range(12):
+        agent.remember(f"{number} " + "ä" * 99_900, bucket=bucket)
     answer = agent.get("/v1/memories/search", query="*", bucket=bucket, limit=100)
     assert len(answer.body) < 2 * 1024 * 1024
     assert answer.json["truncated"] is True
-    assert len(answer.json["results"]) >= 15
+    assert len(answer.json["results"]) >= 9
     listed = agent.get("/v1/memories", bucket=bucket, limit=100).json
     assert listed["next_cursor"] == str(len(listed["results"]))
 
@@ -586,7 +585,12 @@ def test_health_says_nothing_about_the_content(served: SandboxDaemon) -> None:
 
 def test_import_takes_records_and_reports_each(agent: Wire, owner: Wire, bucket: str) -> None:
     records = [
-        {"content": "imported row", "path": "i/1", "bucket": bucket, "created_at": "2020-05-01T10:00:00Z"},
+        {
+            "content": "imported row",
+            "path": "i/1",
+            "bucket": bucket,
+            "created_at": "2020-05-01T10:00:00Z",
+        },
         {"path": "no content"},
         "not an object",
         {"content": "imported row two", "path": "i/2", "bucket": bucket},

@@ -6,9 +6,9 @@ import importlib
 import json
 import pkgutil
 
-import memory_manager
 import pytest
 
+import memory_manager
 from memory_manager.api.errors import (
     STATUS_OF_CODE,
     RequestError,

@@ -35,6 +35,7 @@ from memory_manager.api.errors import (
     WrongCredential,
     error_response,
 )
+from memory_manager.api.protocol import DoorProtocol
 from memory_manager.api.rules import Rule
 from memory_manager.auth.agent_identity import identity_from_headers
 from memory_manager.auth.local_peer import peer_uid_pid
@@ -72,6 +73,8 @@ class Checks:
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
             request_id = uuid.uuid4().hex
+            if isinstance(request.protocol, DoorProtocol):
+                request.protocol.request_arrived()
             response = await self._answer(request, handler, request_id)
             if not response.prepared:
                 response.headers["X-Request-ID"] = request_id

@@ -23,27 +23,8 @@ MAX_HEADER_BYTES: Final = 8_190
 
 ALLOWED_TYPES: Final = frozenset({JSON_TYPE, "application/x-ndjson"})
 
-_log = logging.getLogger("memory_manager.api.http")
-
-
-class TypeOnlyFilter(logging.Filter):
-    """Keeps the exception's class of a record and drops message, arguments and traceback text."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        record.error = error
-        record.msg = "http_error"
-        record.args = ()
-        record.exc_info = None
-        record.exc_text = None
-        return record.levelno >= logging.WARNING
-
-
-def http_logger() -> logging.Logger:
-    """The logger handed to aiohttp."""
-    if not any(isinstance(known, TypeOnlyFilter) for known in _log.filters):
-        _log.addFilter(TypeOnlyFilter())
-    return _log
+# the log keeps no message of a record that is not an event of ours, so aiohttp may use it as it is
+_log = logging.getLogger(__name__)
 
 
 class DoorProtocol(web.RequestHandler):
@@ -55,7 +36,7 @@ class DoorProtocol(web.RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            logger=http_logger(),
+            logger=_log,
             access_log=None,  # type: ignore[arg-type]  # documented as "off"
             keepalive_timeout=KEEP_ALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
@@ -89,7 +70,7 @@ class DoorProtocol(web.RequestHandler):
     ) -> web.StreamResponse:
         """Answer without an echo of the request; only the exception's class is logged."""
         self.request_arrived()
-        http_logger().warning("http_error", exc_info=exc)
+        _log.warning("http_error", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
         response = _plain_error(status)

@@ -19,7 +19,6 @@ from aiohttp import web
 
 from memory_manager.api.application import build_application
 from memory_manager.api.doors import Doors
-from memory_manager.api.protocol import http_logger
 from memory_manager.base.directories import Directories, directories
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.private_files import ensure_private_directory
@@ -128,7 +127,7 @@ class _Run:
             closing.push_async_callback(daemon.stop)
             app = build_application(daemon, token.digest, lambda: doors.port)
             runner = web.AppRunner(
-                app, access_log=None, logger=http_logger(), shutdown_timeout=FINISH_SECONDS
+                app, access_log=None, logger=_log, shutdown_timeout=FINISH_SECONDS
             )
             await runner.setup()
             closing.push_async_callback(runner.cleanup)
@@ -140,7 +139,7 @@ class _Run:
                 closing.callback(doors.stop_accepting)
                 places = self._publish(daemon, doors)
                 closing.callback(discovery.withdraw, daemon.daemon_id, places)
-                chores = group.create_task(self._chores(doors))
+                chores = group.create_task(self._chores(daemon, doors))
                 self._ready(daemon, doors)
                 await self._stop.wait()
                 self._notifier.stopping()
@@ -182,13 +181,14 @@ class _Run:
         if not self._options.service:
             print(f"Memlocket is ready at {doors.url} and {doors.path}", flush=True)
 
-    async def _chores(self, doors: Doors) -> None:
+    async def _chores(self, daemon: Daemon, doors: Doors) -> None:
         """Tell the service manager that the loop turns, and keep the socket file from aging."""
         pause = min(self._notifier.watchdog_seconds or CHORE_SECONDS, CHORE_SECONDS)
         while True:
             await asyncio.sleep(pause)
             self._notifier.alive()
             doors.touch()
+            await daemon.do_chores()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, StopRequested):

@@ -10,6 +10,7 @@ import dataclasses
 import logging
 import os
 import threading
+import time
 from collections.abc import Coroutine
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -32,15 +33,19 @@ from memory_manager.service.events import (
     VaultUnlocked,
 )
 from memory_manager.service.logs import level_of, log_event
+from memory_manager.vault.housekeeping import tidy
 from memory_manager.vault.lifecycle import VaultLifecycle
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.os_keyring import find_keyring
 from memory_manager.vault.session import ConnectionFactory, OpenContext
+from memory_manager.vault.status import VaultState
 from memory_manager.vault.store import Store
 
 DISTRIBUTION: Final = "memlocket"
 RECALL_OPEN_SECONDS: Final = 30.0
 RECALL_CLOSE_SECONDS: Final = 5.0
+FIRST_TIDY_SECONDS: Final = 600.0
+TIDY_SECONDS: Final = 86_400.0
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +80,7 @@ class Daemon:
             listeners=[_RecallFollowsVault(self)],
         )
         self.addresses: Discovery | None = None  # once the doors are open
+        self._tidy_after = time.monotonic() + FIRST_TIDY_SECONDS
         self._loop: asyncio.AbstractEventLoop | None = None
         self.events.subscribe(_log_listener)
 
@@ -97,6 +103,20 @@ class Daemon:
     async def stop(self) -> None:
         """Close the vault: drain writes, checkpoint, wipe keys and vectors."""
         await asyncio.to_thread(self.lifecycle.close)
+
+    async def do_chores(self) -> None:
+        """Called every minute: once a day the trash is emptied and old answers are forgotten."""
+        store, now = self.lifecycle.peek(), time.monotonic()
+        if store is None or store.read_only or now < self._tidy_after:
+            return
+        if self.lifecycle.state is not VaultState.UNLOCKED:
+            return
+        self._tidy_after = now + TIDY_SECONDS
+        try:
+            while (await store.write(tidy)).more:
+                pass
+        except MemlocketError as error:  # locked or full meanwhile; tomorrow is another day
+            log_event(_log, "tidy_failed", level=level_of(error), error=error)
 
     def vault_json(self) -> dict[str, object]:
         """The vault's part of a status answer."""

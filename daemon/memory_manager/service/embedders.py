@@ -14,6 +14,9 @@ from memory_manager.recall.embedder import (
     EmbedderUnavailable,
     TextKind,
 )
+from memory_manager.recall.models.installed import InstalledModels
+from memory_manager.recall.models.settings import EmbeddingSettings
+from memory_manager.recall.worker_embedder import WorkerEmbedder, WorkerOptions
 
 
 class EmbeddingsMode(enum.StrEnum):
@@ -40,7 +43,7 @@ class NoEmbedder:
             remedy="Embeddings are switched off for this run; restart without that option.",
         )
 
-    async def refresh(self) -> None:
+    async def refresh(self, *, retry: bool = False) -> None:
         return None
 
     def sibling(self, model_key: str) -> None:
@@ -62,4 +65,6 @@ def choose_embedder(mode: EmbeddingsMode, directories: Directories) -> Embedder:
     """The embedder for this run; which model it finds may change while the daemon runs."""
     if mode is EmbeddingsMode.OFF:
         return NoEmbedder()
-    return NoEmbedder()
+    settings = EmbeddingSettings()
+    options = WorkerOptions(idle_stop_seconds=settings.idle_stop_seconds)
+    return WorkerEmbedder(InstalledModels(directories.models, settings), options)

@@ -11,13 +11,15 @@ import logging
 import logging.handlers
 import os
 import re
+import stat
 import sys
 import traceback
 from collections.abc import Mapping
+from io import TextIOWrapper
 from pathlib import Path
 
 from memory_manager.base.errors import MemlocketError, Outcome
-from memory_manager.base.private_files import ensure_private_directory
+from memory_manager.base.private_files import UnsafeFile, ensure_private_directory
 from memory_manager.base.times import now_ms, rfc3339
 from memory_manager.security.log_filter import RedactingFilter
 
@@ -72,74 +74,90 @@ def _plain(value: object) -> object:
 
 def _places(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)[-_MAX_FRAMES:]
-    return [f"{_inside_package(frame.filename)}:{frame.lineno}" for frame in frames]
+    return [f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}" for frame in frames]
 
 
-def _inside_package(filename: str) -> str:
-    parts = Path(filename).parts
-    return "/".join(parts[-3:])
+class OnlyEvents(logging.Filter):
+    """Turns a record into an event: name, allowed fields, class and place of an error.
+
+    A record that is no event of ours keeps only its level and logger. Stands before the redaction
+    filter, which then sees what is really written.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.__dict__.get("is_event"):
+            return True  # another handler saw it first
+        own = record.name == OWN_LOGGER or record.name.startswith(OWN_LOGGER + ".")
+        name = record.msg if isinstance(record.msg, str) else ""
+        given: Mapping[str, object] = record.__dict__.get("fields") or record.__dict__
+        fields: dict[str, object] = {}
+        if own:
+            fields = {key: _plain(given[key]) for key in sorted(ALLOWED_FIELDS & given.keys())}
+        error = record.__dict__.get("error") or (record.exc_info[1] if record.exc_info else None)
+        if isinstance(error, BaseException):
+            fields["error"] = type(error).__name__
+            if isinstance(error, MemlocketError):
+                fields["code"] = error.code
+            fields["places"] = _places(error)
+        record.msg = name if own and _EVENT.fullmatch(name) else "library_message"
+        record.args = ()
+        record.exc_info = record.exc_text = record.stack_info = None
+        record.__dict__.update(fields=fields, error=None, is_event=True)
+        return True
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per record; one that is no event of ours keeps only level and logger."""
+    """One JSON object per event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.fields_of(record), ensure_ascii=False)
-
-    def fields_of(self, record: logging.LogRecord) -> dict[str, object]:
-        own = record.name == OWN_LOGGER or record.name.startswith(OWN_LOGGER + ".")
-        event = record.msg if isinstance(record.msg, str) else ""
-        line: dict[str, object] = {
+        line = {
             "time": rfc3339(now_ms()),
             "level": record.levelname,
             "logger": record.name,
-            "event": event if own and _EVENT.fullmatch(event) else "library_message",
+            "event": record.msg,
+            **record.__dict__["fields"],
         }
-        if own:
-            fields: Mapping[str, object] = getattr(record, "fields", None) or record.__dict__
-            line.update(
-                (name, _plain(value)) for name, value in fields.items() if name in ALLOWED_FIELDS
-            )
-        error = getattr(record, "error", None) or (record.exc_info[1] if record.exc_info else None)
-        if isinstance(error, BaseException):
-            line["error"] = type(error).__name__
-            if isinstance(error, MemlocketError):
-                line["code"] = error.code
-            line["places"] = _places(error)
-        return line
+        return json.dumps(line, ensure_ascii=False)
 
 
-class ShortLine(JsonLines):
-    """For the journal: event and the most useful fields on one line."""
+class ShortLine(logging.Formatter):
+    """For the journal: level, event and fields on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = self.fields_of(record)
-        extra = " ".join(
-            f"{name}={value}"
-            for name, value in fields.items()
-            if name not in ("time", "level", "logger", "event", "places")
-        )
-        return f"{fields['level'].__str__().lower()} {fields['event']} {extra}".rstrip()
+        fields: Mapping[str, object] = record.__dict__["fields"]
+        extra = [f"{name}={value}" for name, value in fields.items() if name != "places"]
+        return " ".join([record.levelname.lower(), record.msg, *extra])
 
 
 class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
     """Log files that are born 0600 and are never written through a planted link."""
 
-    def _open(self):  # type: ignore[no-untyped-def]
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(self.baseFilename, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        return os.fdopen(descriptor, "a", encoding="utf-8")
+    def _open(self) -> TextIOWrapper:
+        return os.fdopen(_open_private_log(Path(self.baseFilename)), "a", encoding="utf-8")
+
+
+def _open_private_log(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise UnsafeFile(f"{path} cannot be opened as a private file.") from error
+    info = os.fstat(descriptor)
+    if not stat.S_ISREG(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+        os.close(descriptor)
+        raise UnsafeFile(f"{path} is not a private file of ours.")
+    return descriptor
 
 
 def set_up_logs(directory: Path, *, level: int = logging.INFO, to_journal: bool = False) -> Path:
     """Send every record of this process to ``<directory>/daemon.log``; returns that path.
 
-    ``to_journal`` adds a short form on stderr. Raises UnsafeFile when the directory is not private.
+    ``to_journal`` adds a short form on stderr. UnsafeFile when directory or file is not private.
     """
     ensure_private_directory(directory)
     path = directory / LOG_NAME
     handlers: list[logging.Handler] = [
-        PrivateRotatingFile(path, maxBytes=MAX_FILE_BYTES, backupCount=KEPT_FILES - 1, delay=True)
+        PrivateRotatingFile(path, maxBytes=MAX_FILE_BYTES, backupCount=KEPT_FILES - 1)
     ]
     handlers[0].setFormatter(JsonLines())
     if to_journal:
@@ -150,6 +168,7 @@ def set_up_logs(directory: Path, *, level: int = logging.INFO, to_journal: bool 
         root.removeHandler(handler)
         handler.close()
     for handler in handlers:
+        handler.addFilter(OnlyEvents())
         handler.addFilter(RedactingFilter())
         root.addHandler(handler)
     root.setLevel(level)

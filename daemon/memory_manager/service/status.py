@@ -49,7 +49,8 @@ async def _counts(daemon: Daemon) -> dict[str, int] | None:
             "agents": sum(1 for credential in issued if credential.revoked_at_ms is None),
         }
 
+    store = daemon.lifecycle.peek()  # looking at the status must not keep an idle vault open
     try:
-        return await daemon.store().read(read)
+        return None if store is None else await store.read(read)
     except MemlocketError:
         return None

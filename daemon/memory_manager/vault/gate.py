@@ -118,6 +118,11 @@ class VaultGate:
         self._deadlines.used()
         return session.store
 
+    def peek(self) -> Store | None:
+        """The store without counting as activity, for status and chores; None while it is shut."""
+        session = self._session
+        return None if session is None else session.store
+
     def require_writable(self) -> None:
         """Raise what stops writes now: RolledBack, AnchorDamaged, or the errors of ``store``.
 
