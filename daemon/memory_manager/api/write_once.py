@@ -7,7 +7,6 @@ so two equal requests at once leave one row, and nothing is stored for a request
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -17,12 +16,10 @@ from memory_manager.api.answers import json_text, raw_json_response
 from memory_manager.api.callers import still_valid
 from memory_manager.api.calls import Call, call_of
 from memory_manager.api.routing import daemon_of
-from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.vault import idempotency
 from memory_manager.vault.transaction import Transaction
 
-MAX_KEY_CHARACTERS: Final = 256
 REPLAY_HEADER: Final = "Idempotent-Replay"
 _KEY_HEADERS: Final = ("Idempotency-Key", "X-Idempotency-Key")
 _KEY_MEMBER: Final = "idempotency_key"
@@ -53,17 +50,13 @@ def route_of(request: web.Request) -> str:
 
 
 def request_key(request: web.Request, body: Mapping[str, object]) -> str | None:
-    """Digest of the first key among two headers and a body member; InvalidInput if too long."""
+    """The first key among two headers and a body member, trimmed; None without any."""
     candidates = [request.headers.get(name) for name in _KEY_HEADERS]
     member = body.get(_KEY_MEMBER)
     candidates.append(member if isinstance(member, str) else None)
     for candidate in candidates:
         if candidate is not None and candidate.strip():
-            key = candidate.strip()
-            if len(key) > MAX_KEY_CHARACTERS:
-                raise InvalidInput("The idempotency key is too long.", field=_KEY_MEMBER)
-            # a digest, because a key is whatever the client thought of, even a secret
-            return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+            return candidate.strip()
     return None
 
 
