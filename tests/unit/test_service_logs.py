@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import secrets
@@ -17,14 +18,19 @@ from memory_manager.service import logs
 
 
 @pytest.fixture
-def log_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Path]:
+def journal() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def log_path(tmp_path: Path, journal: io.StringIO) -> Iterator[Path]:
     root = logging.getLogger()
     kept, level, filters = list(root.handlers), root.level, warnings.filters[:]
     raises = logging.raiseExceptions
     for handler in kept:
         root.removeHandler(handler)
     (tmp_path / "log").mkdir(mode=0o700)
-    path = logs.set_up_logs(tmp_path / "log", to_journal=True)
+    path = logs.set_up_logs(tmp_path / "log", journal=journal)
     yield path
     for handler in list(root.handlers):
         root.removeHandler(handler)
@@ -41,18 +47,15 @@ def _lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_an_event_keeps_its_name_and_allowed_fields(
-    log_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_event_keeps_its_name_and_allowed_fields(log_path: Path, journal: io.StringIO) -> None:
     own = logging.getLogger("memory_manager.anything")
     logs.log_event(own, "thing_done", count=3, reason="user", query="what I asked")
     (line,) = _lines(log_path)
     assert (line["event"], line["count"], line["reason"]) == ("thing_done", 3, "user")
     assert "query" not in line
     assert log_path.stat().st_mode & 0o777 == 0o600
-    journal = capfd.readouterr().err
-    assert "thing_done" in journal
-    assert "what I asked" not in journal
+    assert "thing_done" in journal.getvalue()
+    assert "what I asked" not in journal.getvalue()
 
 
 def test_extra_fields_of_our_own_modules_count(log_path: Path) -> None:
@@ -63,9 +66,7 @@ def test_extra_fields_of_our_own_modules_count(log_path: Path) -> None:
     assert "content" not in line
 
 
-def test_errors_leave_class_code_and_place(
-    log_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_leave_class_code_and_place(log_path: Path, journal: io.StringIO) -> None:
     canary = secrets.token_hex(8)
     own = logging.getLogger("memory_manager.anything")
     try:
@@ -78,9 +79,8 @@ def test_errors_leave_class_code_and_place(
         assert (line["error"], line["code"]) == ("NotFound", "not_found")
         assert "test_service_logs.py" in str(line["places"])
     assert canary not in log_path.read_text()
-    journal = capfd.readouterr().err
-    assert canary not in journal
-    assert journal.count("error=NotFound") == 2
+    assert canary not in journal.getvalue()
+    assert journal.getvalue().count("error=NotFound") == 2
 
 
 @pytest.mark.parametrize("name", ["aiohttp.server", "asyncio", "memory_manager.api.protocol"])

@@ -60,13 +60,17 @@ def run_daemon(options: DaemonOptions) -> int:
         ensure_private_directory(places.data)
         with InstanceLock(places.data):
             ensure_private_directory(places.runtime)
-            set_up_logs(places.log, to_journal="INVOCATION_ID" in os.environ)
+            set_up_logs(places.log, journal=sys.stderr if _under_systemd() else None)
             return asyncio.run(_Run(options, places).serve())
     except AlreadyRunning as error:
         return _already_running(error, options, places)
     except MemlocketError as error:
         log_event(_log, "start_refused", level=level_of(error), error=error)
         return _refused(error)
+
+
+def _under_systemd() -> bool:
+    return "INVOCATION_ID" in os.environ
 
 
 def _refused(error: MemlocketError) -> int:

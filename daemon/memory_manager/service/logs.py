@@ -12,11 +12,11 @@ import logging.handlers
 import os
 import re
 import stat
-import sys
 import traceback
 from collections.abc import Mapping
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from memory_manager.base.errors import MemlocketError, Outcome
 from memory_manager.base.private_files import UnsafeFile, ensure_private_directory
@@ -149,10 +149,12 @@ def _open_private_log(path: Path) -> int:
     return descriptor
 
 
-def set_up_logs(directory: Path, *, level: int = logging.INFO, to_journal: bool = False) -> Path:
+def set_up_logs(
+    directory: Path, *, level: int = logging.INFO, journal: TextIO | None = None
+) -> Path:
     """Send every record of this process to ``<directory>/daemon.log``; returns that path.
 
-    ``to_journal`` adds a short form on stderr. UnsafeFile when directory or file is not private.
+    ``journal`` is a stream that gets a short form too. UnsafeFile when directory or file is not private.
     """
     ensure_private_directory(directory)
     path = directory / LOG_NAME
@@ -160,8 +162,8 @@ def set_up_logs(directory: Path, *, level: int = logging.INFO, to_journal: bool 
         PrivateRotatingFile(path, maxBytes=MAX_FILE_BYTES, backupCount=KEPT_FILES - 1)
     ]
     handlers[0].setFormatter(JsonLines())
-    if to_journal:
-        handlers.append(logging.StreamHandler(sys.stderr))
+    if journal is not None:
+        handlers.append(logging.StreamHandler(journal))
         handlers[-1].setFormatter(ShortLine())
     root = logging.getLogger()
     for handler in list(root.handlers):
