@@ -41,10 +41,13 @@ def test_a_child_does_not_keep_the_lock(private: Path) -> None:
     lock = InstanceLock(private)
     lock.acquire()
     with subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         close_fds=False,
-    ):
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # its exec is over
         lock.release()
         with InstanceLock(private):
             pass

@@ -154,7 +154,7 @@ def set_up_logs(
 ) -> Path:
     """Send every record of this process to ``<directory>/daemon.log``; returns that path.
 
-    ``journal`` is a stream that gets a short form too. UnsafeFile when directory or file is not private.
+    ``journal`` gets a short form too. UnsafeFile when directory or file is not private.
     """
     ensure_private_directory(directory)
     path = directory / LOG_NAME
