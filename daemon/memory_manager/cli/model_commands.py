@@ -13,7 +13,7 @@ from memory_manager.cli.output import facts, table
 if TYPE_CHECKING:
     from memory_manager.recall.models.installed import PreparedModel
 
-_NEXT = "A running memory service takes it up after: memlocket restart"
+_NEXT = "A running memory service takes it up by itself within seconds."
 
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:

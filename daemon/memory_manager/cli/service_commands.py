@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
 from memory_manager.cli import service_process
@@ -84,11 +85,11 @@ def run_status(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         status = client.status()
         address = client.connection.address
-    context.console.result(status, status_text(status, address))
+    context.console.result(status, status_text(status, address, context.directories.data))
     return EXIT_OK
 
 
-def status_text(status: _Section, address: DaemonAddress) -> str:
+def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> str:
     """The status as aligned lines: service, vault, memories, embeddings."""
     vault, embeddings = _section(status, "vault"), _section(status, "embeddings")
     service, counts = _section(status, "daemon"), _section(status, "counts")
@@ -103,6 +104,7 @@ def status_text(status: _Section, address: DaemonAddress) -> str:
             ("last crash", local_time(crash.get("at")) if crash else None),
             ("socket", address.socket),
             ("url", address.url or "off"),
+            ("data folder", data_folder),
             ("vault", _vault_line(vault)),
             (
                 "passphrase due",
