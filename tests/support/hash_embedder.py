@@ -1,6 +1,8 @@
-"""A tiny deterministic embedder: words hashed to fixed random directions. No model, same protocol.
+"""A tiny deterministic embedder: words hashed to fixed random directions. No model, same
+protocol.
 
-Texts that share words point the same way, which is all that tests of storage, filters and queues need.
+Texts that share words point the same way, which is all that tests of storage, filters and queues
+need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Both legs over a real encrypted vault: freshness, forgetting, models that come and go (recall.md 6, 10, 11)."""
+"""Both legs over a real encrypted vault: freshness, forgetting, models that come and go
+(recall.md 6, 10, 11).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ async def test_words_answer_without_a_model_and_say_so(tmp_path: Path) -> None:
     async with recall_vault(tmp_path) as vault:
         vault.remember("The staging database listens on port 5433")
         found = await vault.search("which port has the staging database")
-        assert [hit.row.content for hit in found.hits] == ["The staging database listens on port 5433"]
+        assert [hit.row.content for hit in found.hits] == [
+            "The staging database listens on port 5433"
+        ]
         assert found.degraded == (Degraded.EMBEDDINGS,)
 
 

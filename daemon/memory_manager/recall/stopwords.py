@@ -173,12 +173,13 @@ def latin_stop_words(terms: Sequence[str]) -> frozenset[str]:
     """The terms to leave out: those of the languages the terms themselves speak.
 
     The language with most stop words wins; another one counts too when it brings two stop words
-    of its own. One single ambiguous word proves no language.
+    of its own. Ambiguous words alone prove no language.
     """
     hits = {code: {t for t in terms if t in listed} for code, listed in LATIN_LISTS.items()}
-    best = max(hits, key=lambda code: len(hits[code]))  # ties: the order of the lists
+    # Words that prove a language count first; ties go by the order of the lists.
+    best = max(hits, key=lambda code: (len(hits[code] - _AMBIGUOUS), len(hits[code])))
     chosen = set(hits[best])
-    if len(chosen) == 1 and chosen <= _AMBIGUOUS:
+    if chosen <= _AMBIGUOUS:
         return frozenset()
     for found in hits.values():
         own = found - hits[best]
