@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import keyring as keyring_library
+import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
@@ -208,3 +213,38 @@ def wait_for(condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.01)
+
+
+def run_and_kill(act: str, root: Path, kill_at: str) -> bool:
+    """Run an act of ``crash_child`` in a process of its own; whether it was killed."""
+    support = Path(__file__).parent
+    ended = subprocess.run(
+        [sys.executable, str(support / "crash_child.py"), act, str(root), kill_at],
+        env=os.environ | {"PYTHONPATH": str(support)},
+        capture_output=True,
+        timeout=120,
+    )
+    assert ended.stdout.startswith(b"begin"), ended.stderr.decode()[-2000:]
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()[-2000:]
+    return ended.returncode != 0
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
+    """A tmpfs of a few MiB at ``folder``; skips without root or without the right to mount."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a tmpfs needs root")
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m,mode=0700", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("this machine does not let us mount a tmpfs")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(disk: Path, leave_bytes: int) -> None:
+    """Fill the file system of ``disk`` with one file, ``filler``, up to ``leave_bytes``."""
+    space = os.statvfs(disk)
+    (disk / "filler").write_bytes(bytes(space.f_bavail * space.f_frsize - leave_bytes))
