@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from secret_carriers import carriers
 from secret_look_alikes import look_alikes
 from secrets_generator import (
     CONTEXTS,
@@ -181,3 +182,10 @@ def test_one_mistyped_character_does_not_save_a_checksummed_token() -> None:
     token = TOKENS["github-token"](Maker("typo")).text
     broken = token[:-1] + ("a" if token[-1] != "a" else "b")
     assert sanitize_server_write(broken).text == "[REDACTED:github-token]"
+
+
+@pytest.mark.parametrize("name", carriers(Maker("names")))
+def test_a_secret_goes_from_its_carrier(name: str) -> None:
+    for seed in SEEDS:
+        sample = carriers(Maker(f"{seed}-{name}"))[name]
+        assert_removed(sample.text, sample)

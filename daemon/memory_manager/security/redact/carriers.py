@@ -19,7 +19,10 @@ from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.values import is_secret_value
 
-_AUTHORITY: Final = re.compile(r"://([^\s\"'<>`/\\?#]{1,1024})")
+_AUTHORITY: Final = re.compile(r"://([^\s\"'<>`/\\]{1,1024})")
+_QUERY: Final = re.compile(r"[?#]")
+# a question mark or hash belongs to the password when a plain user stands before it and @ after it
+_ODD_PASSWORD: Final = re.compile(r"[\w-]{0,40}:(?!\d{1,5}[?#])[^?#=&]{0,80}[?#][^=&]{0,80}@[\w.-]")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:[-+.]\w+)*|[a-z]+")
 _PUBLIC_DSN_HOST: Final = re.compile(
     r"(?:[\w.-]*sentry[\w.-]*|[\w.-]*ingest[\w.-]*|[\w.:-]+/\d+)\b"
@@ -40,6 +43,9 @@ def url_userinfo(text: str) -> Iterator[Hit]:
             if nested >= 0:
                 authority = authority[:nested]
                 end = position + 3 + max(nested, 1)
+            query = _QUERY.search(authority)
+            if query is not None and not _ODD_PASSWORD.match(authority):
+                authority = authority[: query.start()]
             at = authority.rfind("@")
             if at > 0:
                 span = _userinfo_secret(authority[:at], authority[at + 1 :], text, found.end())
@@ -179,11 +185,11 @@ def _is_cookie_secret(value: str) -> bool:
 
 
 _USER_OPTION: Final = re.compile(
-    r"(?:^|[\s\"'\[(])(?:-u|--user|--proxy-user|-U|--userpass)(?:[ =]{1,4}"
+    r"(?:^|[\s\"'\[(])(?:-u|--user|--auth|--proxy-user|-U|--userpass)(?:[ =]{1,4}"
     r"|\\?[\"'], ?\\?[\"'])\\?[\"']?"
     r"([^\s:\"'\\]{1,80}):([^\s\"'\\]{1,256})"
 )
-_USER_HINTS: Final = (" -u", '"-u', "'-u", "--user", "--proxy-user", "\n-u")
+_USER_HINTS: Final = (" -u", '"-u', "'-u", "--user", "--auth", "--proxy-user", "\n-u")
 _COMMANDS: Final = (
     (
         True,
@@ -245,7 +251,7 @@ _COMMANDS: Final = (
 
 def command_lines(text: str, lowered: str) -> Iterator[Hit]:
     """Passwords given to programs as options or statements."""
-    if "-u" in lowered and any(hint in lowered for hint in _USER_HINTS):
+    if ("-u" in lowered or "--" in text) and any(hint in lowered for hint in _USER_HINTS):
         for found in _USER_OPTION.finditer(text):
             user, password = found[1], found[2]
             if not _wanted(password) or (user.isdigit() and password.isdigit()):
@@ -274,6 +280,7 @@ _PGPASS: Final = re.compile(
     r"((?:[^\s:\\\"'`]|\\[:\\]){4,256})",
 )
 _PGPASS_HINT: Final = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,63}:[^\s:]{1,63}:\S")
+_NPM_AUTH: Final = re.compile(r"(?:^|[\s\"'])_auth[ \t]?=[ \t]?\"?([0-9A-Za-z+/=]{8,400})")
 _DOCKER_HINTS: Final = ('auth"', "auth'", 'auth\\"', "identitytoken", "registrytoken")
 _NETRC: Final = re.compile(
     r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}"
@@ -306,6 +313,10 @@ def credential_files(text: str, lowered: str) -> Iterator[Hit]:
         for found in _PGPASS.finditer(text):
             if _wanted(found[1]) and not found[1].isdigit():
                 yield Hit(*found.span(1), "pgpass", Severity.CREDENTIAL, 1)
+    if "_auth" in lowered:
+        for found in _NPM_AUTH.finditer(text):
+            if _wanted(found[1]) and _is_basic(found[1]):
+                yield Hit(*found.span(1), "npmrc-auth", Severity.CREDENTIAL, 1)
     if any(hint in lowered for hint in _DOCKER_HINTS):
         for found in _DOCKER_AUTH.finditer(text):
             if _wanted(found[1]) and _is_basic(found[1]):

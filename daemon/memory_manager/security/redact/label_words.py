@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 PASSWORD_WORDS: Final = frozenset(
-    "password passwd passwort passphrase passcode passwrd passw pass pwd psw pswd paswd passkey "
+    "pw password passwd passwort passphrase passcode passwrd passw pass pwd psw pswd paswd passkey "
     "passwords sshpass pgpassword pgpass requirepass masterauth userpass dbpass rootpass kennwort "
     "parole "
     "senha senhas contrasena contraseña contrasenya clave mdp motdepasse haslo hasło "
@@ -32,9 +32,8 @@ KEY_QUALIFIERS: Final = frozenset(
     "license licence service app application consumer storage admin root deploy deployment server "
     "hmac "
     "jwt aes rsa ssh gpg pgp webhook integration ingest write session cookie django flask rails "
-    "preshared psk decryption vault seal unseal bot developer dev prod production live customer "
-    "user merchant "
-    "de".split()
+    "wallet deployer preshared psk decryption vault seal unseal bot developer dev prod production "
+    "live customer user merchant de".split()
 )
 WEAK_WORDS: Final = frozenset(
     "auth authorization authentication cookie sig signature pin otp totp "
@@ -147,6 +146,7 @@ SECRET_PHRASES: Final = (
 STEMS: Final = (
     "pass",
     "pwd",
+    "pw",
     "psw",
     "secret",
     "token",

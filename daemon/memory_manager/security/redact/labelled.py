@@ -34,6 +34,7 @@ _ASSIGN: Final = re.compile(
 _PAIR: Final = re.compile(
     r"(?:\\{0,8}[\"'`])?[ \t]{0,8}[,;]?(?:\s|\\n){0,40}\\{0,8}[\"']?(?i:value"
     r"|val)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
+    r"|\\{0,8}[\"'][ \t]{0,8}>"
 )
 _PAIR_BEFORE: Final = re.compile(
     r"(?:name|key|id|variable|field|header)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,8}[\"'`]?$",
@@ -42,14 +43,24 @@ _PAIR_BEFORE: Final = re.compile(
 _PROSE: Final = re.compile(
     r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in"
     r"|voor)[ \t][^\n.:=]{1,40}?)?"
-    r"(?:[ \t]{1,4}(?:is|was|será|é|es|est|ist|lautet|jest|to|это|=|—|–|->|becomes|now|remains|olan"
-    r"|olarak)"
+    r"(?:[ \t]{1,4}(?:is|was|será|é|es|est|ist|lautet|jest|to|это|=|—|–|-|->|هي|هو"
+    r"|becomes|now|remains|olan|olarak)"
     r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3})"
 )
+_LISTED: Final = re.compile(r"[\"'],[ \t]{0,4}(?=[\"'])")
+# a value that nothing but a blank ties to its label must be beyond doubt
+_STRONG: Final = re.compile(
+    r"(?=[^\s]*[0-9])(?=[^\s]*[a-z])(?=[^\s]*[A-Z!#$%^*])[^\s/()={}<>\[\]:,]{8,200}"
+    r"|0x[0-9a-fA-F]{64}"
+)
+_TYPED: Final = re.compile(
+    r"[ \t]{0,4}&?(?:'static )?[A-Za-z][\w<>\[\]|.?&]{0,40}[ \t]{1,4}=[ \t]{0,4}(?=[\"'])"
+)
+_PHRASE: Final = re.compile(r"[a-z]{2,12}(?:[ -][a-z]{2,12}){2,11}(?=[ \t]*(?:$|\n|\\n|[.,;]))")
 _SPACE: Final = re.compile(r"[ \t]{1,8}")
 _XML_CLOSE: Final = re.compile(r"(?:\s[^<>\n]{0,60})?>")
 _SET_BEFORE: Final = re.compile(
-    r"(?:\b(?:set|setx|setenv|config|configure|env|arg|put|add|export)(?::\w+)?"
+    r"(?:\b(?:set|setx|setenv|define|config|configure|env|arg|put|add|export)(?::\w+)?"
     r"(?:[ \t]+(?:set|--\w+|-\w))?|\blogin[ \t]+\S{1,60}"
     r"|\bmachine[ \t]+\S{1,60}.{0,60})[ \t]+\S{0,40}$",
     re.IGNORECASE,
@@ -64,8 +75,8 @@ _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ESCAPED_BREAK: Final = re.compile(r"\\[nrt]")
 _CELL_END: Final = re.compile(r"[\"'`]?[ \t]{0,64}(?:\||\n|$)")
 _SENTENCE: Final = re.compile(
-    r"(?:options?|flags?|arguments?|args?|params?|parameters?|switch|switches|values?|and|or|is|are|was|for|to"
-    r"|must|can|cannot|will|should|instead|with|without|if|in|as|on|when|from|the|a|an|may|it|that|which)"
+    r"(?:options?|flags?|arguments?|args?|params?|parameters?|switch|switches|values?|and|or|is|are"
+    r"|was|for|to|must|can|cannot|will|should|instead|with|without|if|in|as|on|when|from|the|a|an|may|it|that|which)"
 )
 _TELLING: Final = re.compile(r"[0-9!@#$%^&*+=~]")
 _AUTH_SCHEME: Final = re.compile(
@@ -116,6 +127,14 @@ def _after_label(
         family = _family(text, label, start)
         if family is Family.NONE or (strict and family is Family.WEAK):
             return None
+        typed = _TYPED.match(text, found.end()) if found["op"] == ":" else None
+        if typed is not None:
+            return _judge(
+                text, label, start, typed.end(), family, charge, tight=False, kind="assign"
+            )
+        phrase = _PHRASE.match(text, found.end()) if "phrase" in label.lower() else None
+        if phrase is not None and is_secret_value(phrase[0], family, quoted=True, tight=True):
+            return Hit(*phrase.span(), "labelled-secret", Severity.CREDENTIAL, 0)
         op = found["op"]
         if op in (":", "：") and text[start - 1 : start] == ":":
             return None  # a part of a resource name, as in arn:...:secret:name
@@ -155,6 +174,10 @@ def _after_label(
         if pair is not None:
             family = _family(text, label, start)
             return _judge(text, label, start, pair.end(), family, charge, tight=True, kind="assign")
+    listed = _LISTED.match(text, end) if text[start - 1 : start] in ("'", '"') else None
+    if listed is not None:
+        family = _family(text, label, start)
+        return _judge(text, label, start, listed.end(), family, charge, tight=False, kind="bare")
     space = _SPACE.match(text, end)
     if space is not None and label.startswith("--"):
         family = _family(text, label, start)
@@ -173,6 +196,10 @@ def _after_label(
         if family is Family.WEAK:
             return None
         return _judge(text, label, start, prose.end(), family, charge, tight=False, kind="prose")
+    if space is not None and text[space.end() : space.end() + 1] not in ("", "=", ":"):
+        family = _family(text, label, start)
+        if family is Family.PASSWORD or text.startswith("0x", space.end()):
+            return _judge(text, label, start, space.end(), family, charge, tight=False, kind="bare")
     return None
 
 
@@ -215,7 +242,11 @@ def _judge(
         if inner_end > inner and family is not Family.PASSWORD:
             start, end = inner, inner_end
             value = text[start:end]
-    sure = kind in ("option", "set")
+    # an environment line, `DB_PASSWORD=swordfish`, is no place for an identifier
+    environment = label.isupper() and tight and family is Family.PASSWORD and len(value) >= 8
+    sure = kind in ("option", "set") or (environment and value.isalpha())
+    if kind == "bare" and not _STRONG.fullmatch(value):
+        return None
     if kind == "compare" and not quoted:
         return None
     if kind == "cell" and _CELL_END.match(text, end) is None:
@@ -227,7 +258,11 @@ def _judge(
     if kind == "prose" and not quoted:
         if _prose_word(value):
             return None
-    if sure and (value.startswith("-") or (kind == "set" and not quoted and _prose_word(value))):
+    if (
+        sure
+        and not environment
+        and (value.startswith("-") or (kind == "set" and not quoted and _prose_word(value)))
+    ):
         if not (kind == "set" and _after_login(text, label_start) and value.isalnum()):
             return None
     if multiline and not quoted and value.endswith(":"):
@@ -248,7 +283,8 @@ def _after_login(text: str, start: int) -> bool:
 
 
 def _rule_for(text: str, label: str, start: int, value: str, kind: str) -> tuple[str, Severity]:
-    words = set(label_words(label))
+    # "private key 0x...": the qualifier may be a word of its own
+    words = set(label_words(label)) | set(label_words(text[max(0, start - 10) : start]))
     if "secret" in words or "key" in words:
         aws = (
             "aws" in words
@@ -271,7 +307,7 @@ def _rule_for(text: str, label: str, start: int, value: str, kind: str) -> tuple
         return "wireguard-key", Severity.HIGH_RISK
     if kind == "option":
         return "cli-credential", Severity.CREDENTIAL
-    if kind == "prose":
+    if kind in ("prose", "bare"):
         return "prose-secret", Severity.CREDENTIAL
     if start and text[start - 1] in "?&#":
         return "url-secret", Severity.CREDENTIAL

@@ -65,7 +65,7 @@ def classify(label: str) -> Family:
         if any(word in BLOCKING_SUFFIXES for word in suffix):
             return Family.NONE
         if any(word not in _NEUTRAL_SUFFIXES and not word.isdigit() for word in suffix):
-            return Family.WEAK
+            return max(Family.WEAK, classify_phrase(label))
         return family
     return classify_phrase(label)
 

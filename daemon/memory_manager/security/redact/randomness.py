@@ -12,7 +12,7 @@ from typing import Final
 _RUN: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _LETTERS: Final = re.compile(r"[a-z]+")
 MIN_CHARACTERS_PER_RUN: Final = 2.6
-MIN_COMMON_PAIRS: Final = 0.5
+MIN_COMMON_PAIRS: Final = 0.62
 
 _COMMON_PAIRS: Final = frozenset(
     "ab ac ad ag ai al am an ap ar as at au av ay ba be bi bl bo br bu ca ce ch ci ck cl co cr ct "

@@ -1,8 +1,8 @@
 """Secrets that a row splits over several of its strings. Contract: redaction.md 8.
 
-Runs after the leaves were cleaned one by one, on the leaves as given and in storage order: a part may
-look like a shorter secret of its own. Cheap tests come first, so that an ordinary row pays almost
-nothing.
+Runs after the leaves were cleaned one by one, on the leaves as given and in storage order: a part
+may look like a shorter secret of its own. Cheap tests come first, so that an
+ordinary row pays almost nothing.
 """
 
 from __future__ import annotations

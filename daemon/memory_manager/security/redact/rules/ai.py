@@ -39,7 +39,6 @@ RULES: tuple[Rule, ...] = (
         "huggingface-token",
         ("hf_", "api_org_"),
         r"(?:hf|api_org)_[0-9A-Za-z]{32,}",
-        validator="random_body",
     ),
     Rule("langsmith-key", ("lsv2_",), r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{8,}"),
     Rule("langfuse-key", ("sk-lf-",), r"sk-lf-[0-9a-f-]{32,}"),
