@@ -75,8 +75,13 @@ class Vocabulary:
 
 
 def inverse_frequency(rows: int, holding: int) -> float:
-    """The idf that FTS5's bm25 gives a term: log((N - n + 0.5) / (n + 0.5)), at least 1e-6."""
-    return max(math.log((rows - holding + 0.5) / (holding + 0.5)), 1e-6) if rows else 1e-6
+    """The idf that FTS5's bm25 gives a term: log((N - n + 0.5) / (n + 0.5)), at least 1e-6.
+
+    Both numbers are remembered for a while, so ``holding`` may already count newer rows.
+    """
+    if holding >= rows:
+        return 1e-6
+    return max(math.log((rows - holding + 0.5) / (holding + 0.5)), 1e-6)
 
 
 def _first_varint(raw: bytes) -> int:
