@@ -11,10 +11,6 @@ import argparse
 import sys
 from pathlib import Path
 
-# From PyTorch's own install page: the builds without CUDA. Used on Linux only, and only when pip
-# finds no wheel locally; never as a second index beside another one.
-TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-
 EPILOG = """\
 run   sets up .venv, starts the memory service in ./.sandbox, remembers and recalls once, stays up
 test  the same environment with the test tools, then all tests; further arguments go to pytest
@@ -53,10 +49,10 @@ def main(argv: list[str]) -> int:
 
     try:
         if arguments.command == "run":
-            return dev_run.run(arguments, TORCH_CPU_INDEX)
+            return dev_run.run(arguments)
         if arguments.command == "test":
             rest = [argument for argument in argv[1:] if argument != "--full"]
-            return dev_environment.run_tests(rest, "--full" in argv[1:], TORCH_CPU_INDEX)
+            return dev_environment.run_tests(rest, "--full" in argv[1:])
         if arguments.command == "lint":
             return dev_environment.run_lint()
         if arguments.command == "build":
@@ -68,6 +64,8 @@ def main(argv: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    finally:
+        dev_environment.end_children()
     parser.print_help()
     return 2
 

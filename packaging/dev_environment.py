@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 MIN_PYTHON = (3, 11)
-TORCH_PIN = "torch==2.13.0"
+TORCH_SPEC_VARIABLE = "MEMLOCKET_TORCH_SPEC"  # instead of the pinned version of torch
 WINDOWS = sys.platform == "win32"
 NEW_PIP = "pip>=25.1"  # older ones do not know --group
 SHOWN_OUTPUT_CHARACTERS = 2000
@@ -60,21 +61,41 @@ def quietly(
     command: list[str], what: str, environment: dict[str, str] | None = None, cwd: Path = ROOT
 ) -> bool:
     """Run a command; on failure show the end of what it said, unless ``what`` is empty."""
-    done = subprocess.run(
+    process = subprocess.Popen(
         command,
         cwd=cwd,
         env=environment or child_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        check=False,
+        start_new_session=True,
     )
-    if done.returncode == 0:
+    _running.append(process)
+    try:
+        output, _ = process.communicate()
+    finally:
+        if process.poll() is not None:
+            _running.remove(process)
+    if process.returncode == 0:
         return True
-    text = done.stdout.decode("utf-8", "replace").strip()
+    text = output.decode("utf-8", "replace").strip()
     if text and what:
         print(text[-SHOWN_OUTPUT_CHARACTERS:], file=sys.stderr)
     return False
+
+
+_running: list[subprocess.Popen[bytes]] = []
+
+
+def end_children() -> None:
+    """End what ``quietly`` started and did not see the end of, with all it started itself."""
+    for process in list(_running):
+        if process.poll() is None:
+            if WINDOWS:
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 # -- interpreter and .venv
@@ -191,26 +212,20 @@ def _write_stamp(name: str) -> None:
     (VENV / (".deps-" + name)).write_text(_stamp_value())
 
 
-def install_embeddings(torch_index: str | None) -> bool:
-    """torch without CUDA, then the extra ``embed``. False when it cannot be had here.
+def install_embeddings(local_only: bool) -> bool:
+    """The extra ``embed`` by the product's own installer; False when it cannot be had here.
 
-    Always pip of the venv, since only pip reads the user's pip configuration. ``torch_index`` None
-    means: only a wheel that pip finds locally; never the CUDA build.
+    ``local_only`` takes torch only where pip finds a wheel on this machine.
     """
     if _stamp_is_fresh("embed"):
         return True
-    pip = [str(venv_python()), "-m", "pip", "install", "--quiet"]
-    spec = os.environ.get("MEMLOCKET_TORCH_SPEC") or TORCH_PIN
-    found = quietly([*pip, "--no-index", "--no-deps", spec], "")
-    if not found and torch_index is not None and sys.platform == "linux":
-        say("downloading torch (about 200 MB)")
-        found = quietly([*pip, "torch", "--index-url", torch_index], "")
-    elif not found and torch_index is not None:
-        found = True  # the default builds of macOS and Windows have no CUDA
-    if not found:
-        return False
     say("installing embeddings; a few minutes the first time")
-    if not quietly([*pip, "-e", ".[embed]"], "pip install .[embed]"):
+    command = [str(venv_python()), "-m", "memory_manager.cli.main", "embeddings", "install"]
+    command += ["--no-prepare", *(["--local-only"] if local_only else [])]
+    environment = child_environment()
+    if TORCH_SPEC_VARIABLE in os.environ:
+        environment[TORCH_SPEC_VARIABLE] = os.environ[TORCH_SPEC_VARIABLE]
+    if not quietly(command, "embeddings", environment):
         return False
     _write_stamp("embed")
     return True
@@ -219,11 +234,11 @@ def install_embeddings(torch_index: str | None) -> bool:
 # -- test and lint
 
 
-def run_tests(pytest_arguments: list[str], full: bool, torch_index: str) -> int:
+def run_tests(pytest_arguments: list[str], full: bool) -> int:
     """All tests in ``.venv``; returns pytest's exit code, whose closing line is the last one."""
     ensure_packages("dev")
-    if not install_embeddings(torch_index if full else None):
-        say("no torch here: tests of embeddings skip (dev.py test --full downloads it)")
+    if not install_embeddings(local_only=not full):
+        say("no embeddings: their tests skip (dev.py test --full downloads torch)")
     environment = child_environment()
     environment.pop("PIP_NO_INPUT", None)
     return subprocess.run(

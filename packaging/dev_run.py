@@ -43,7 +43,7 @@ def fact(name: str, text: str) -> None:
     print(f"memlocket-dev {name:<10} {text}", flush=True)
 
 
-def run(arguments: argparse.Namespace, torch_index: str) -> int:
+def run(arguments: argparse.Namespace) -> int:
     once = bool(arguments.once)
     lite = once or bool(arguments.lite)
     home = sandbox_path(arguments.home)
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace, torch_index: str) -> int:
         _show_round_trip(sandbox)
         if not once:
             fact("ready", "Ctrl-C stops")
-            _stay(sandbox, None if lite else torch_index)
+            _stay(sandbox, with_meaning=not lite)
         return sandbox.stop()
     except Stopped:
         return sandbox.stop()
@@ -229,6 +229,7 @@ class Sandbox:
     def stop(self, silent: bool = False) -> int:
         """End what this run started: SIGTERM, 10 s, SIGKILL. Returns the exit code of the run."""
         _install_handlers(signal.SIG_IGN)
+        dev_environment.end_children()
         _end(self.helper)
         if self.process is None or not self.is_ours:
             return 0
@@ -285,10 +286,10 @@ def _show_round_trip(sandbox: Sandbox) -> None:
     fact("address", f"{address.get('url')}   for agents; a token for one: see README")
 
 
-def _stay(sandbox: Sandbox, torch_index: str | None) -> None:
+def _stay(sandbox: Sandbox, with_meaning: bool) -> None:
     """Until a signal comes; a daemon of ours that ends by itself is a failure."""
-    if torch_index is not None:
-        threading.Thread(target=_add_meaning, args=(sandbox, torch_index), daemon=True).start()
+    if with_meaning:
+        threading.Thread(target=_add_meaning, args=(sandbox,), daemon=True).start()
     while True:
         if sandbox.is_ours and sandbox.process is not None and sandbox.process.poll() is not None:
             raise Failure(
@@ -297,9 +298,9 @@ def _stay(sandbox: Sandbox, torch_index: str | None) -> None:
         time.sleep(0.2)
 
 
-def _add_meaning(sandbox: Sandbox, torch_index: str) -> None:
+def _add_meaning(sandbox: Sandbox) -> None:
     """Install embeddings, prepare the model, show one recall by meaning across two languages."""
-    if not dev_environment.install_embeddings(torch_index):
+    if not dev_environment.install_embeddings(local_only=False):
         fact("meaning", "absent: embeddings cannot be installed here; recall goes on by words")
         return
     say("preparing the embedding model; about a minute the first time")

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             questions = bench_questions.make_questions(rows, arguments.count, arguments.seed)
         if not questions:
             raise Usage("There is nothing to ask about: too few memories, or an empty file.")
-        with context.console.progress("asking", len(questions), "questions") as advance:
+        with context.console.progress("asking", 2 * len(questions), "questions") as advance:
             report = bench_run.measure(client, questions, peer=arguments.peer, advance=advance)
     synthetic = arguments.questions is None
     context.console.result(report.as_json(synthetic=synthetic), _text(report, synthetic=synthetic))

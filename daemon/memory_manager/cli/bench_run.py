@@ -14,6 +14,7 @@ from typing import cast
 from memory_manager.client.memory_client import MemoryClient
 
 CUTS = (1, 5, 10)
+USUAL_LIMIT = 10
 DEPTH = 100
 RRF_K = 60
 MIN_QUESTIONS_FOR_ADVICE = 200
@@ -81,7 +82,10 @@ def measure(
     peer: bool,
     advance: Callable[[int], object],
 ) -> BenchReport:
-    """Ask every question once and score the orders of words, meaning and both together."""
+    """Time every question as agents ask it, then score words, meaning and both together.
+
+    ``advance`` is told twice per question.
+    """
     pid = client.connection.peer_pid() or client.connection.address.pid
     client.search({"query": "warm up", "limit": 1})
     orders: dict[str, list[list[str]]] = {}
@@ -89,12 +93,15 @@ def measure(
     cpu_before = _cpu_seconds(pid)
     for question in questions:
         began = time.perf_counter()
-        answer = client.search({"query": question.text, "limit": DEPTH, "explain": True})
+        client.search({"query": question.text, "limit": USUAL_LIMIT})
         wall_ms.append((time.perf_counter() - began) * 1000)
+        advance(1)
+    cpu_after = _cpu_seconds(pid)
+    for question in questions:
+        answer = client.search({"query": question.text, "limit": DEPTH, "explain": True})
         for name, order in _orders(answer, peer=peer):
             orders.setdefault(name, []).append(order)
         advance(1)
-    cpu_after = _cpu_seconds(pid)
     systems = {name: _quality(questions, found) for name, found in orders.items()}
     status = client.status()
     embeddings, counts = _section(status, "embeddings"), _section(status, "counts")

@@ -28,11 +28,16 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     add_command(model, shared, "status", run_status, "which models are prepared")
     embeddings = add_group(commands, shared, "embeddings", "recall by meaning")
-    add_command(
+    install = add_command(
         embeddings, shared, "install", run_install, "install what recall by meaning needs",
         "Installs torch without CUDA and sentence-transformers into this Python environment, then\n"
         "prepares the multilingual model. About 1.4 GB on disk, a few minutes.",
     )  # fmt: skip
+
+    install.add_argument(
+        "--local-only", action="store_true", help="torch only from a wheel on this machine"
+    )
+    install.add_argument("--no-prepare", action="store_true", help="do not prepare a model yet")
 
 
 def run_prepare(arguments: argparse.Namespace, context: Context) -> int:
@@ -105,7 +110,10 @@ def run_install(arguments: argparse.Namespace, context: Context) -> int:
             advance(1)
             context.console.note(text)
 
-        install_embeddings(step)
+        install_embeddings(step, local_only=arguments.local_only, environ=context.environ)
+    if arguments.no_prepare:
+        context.console.result({"installed": True}, "Installed. Next: memlocket model prepare")
+        return EXIT_OK
     made = _prepare(None, context)
     context.console.result(_as_json(made), f"Recall by meaning is ready: {made.model_key}")
     context.console.note(_NEXT)

@@ -76,3 +76,13 @@ class PreparationFailed(MemlocketError):
     exit_code = 1
     default_message = "The embedding model could not be prepared."
     default_hint = f"Run: {PREPARE_COMMAND}"
+
+
+class InstallFailed(MemlocketError):
+    """The libraries of recall by meaning could not be installed; words go on answering."""
+
+    code = "embedding_install_failed"
+    title = "Embeddings not installed"
+    outcome = Outcome.ASK_USER
+    exit_code = 4
+    default_message = "The libraries that run embedding models could not be installed."
