@@ -7,6 +7,7 @@ writes down every attempt to leave the machine and refuses it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def _guarded(folder: Path, **environment: str) -> Iterator[SandboxDaemon]:
     guard.mkdir()
     (guard / "sitecustomize.py").write_text(GUARD)
     log = folder / "attempts"
-    hooks = {"PYTHONPATH": str(guard), "SOCKET_GUARD_LOG": str(log), **environment}
+    path = os.pathsep.join(x for x in (str(guard), os.environ.get("PYTHONPATH")) if x)
+    hooks = {"PYTHONPATH": path, "SOCKET_GUARD_LOG": str(log), **environment}
     with running(folder / "home", **hooks) as daemon:
         assert not set(VENDOR_KEYS) & set(daemon.env)
         yield daemon

@@ -71,7 +71,7 @@ DIGIT_UPDATES = [
     ("the gateway address is 10.0.0.7", "the gateway address is 10.0.0.8"),
     ("we ship version 2.3.1", "we ship version 2.3.2"),
     ("the contract ends on 2026-05-01", "the contract ends on 2026-05-02"),
-    ("the invoice was over 1200 euro", "the invoice was over 1300 euro"),
+    ("the invoice in euro was over 1200", "the invoice in euro was over 1300"),
 ]
 
 

@@ -67,7 +67,7 @@ def test_f17_errors_carry_a_sentence(daemon: SandboxDaemon) -> None:
         assert answer.status >= 400
         body = answer.json
         assert " " in body["error"]["message"]
-        assert body["detail"] == body["error"]["message"]
+        assert body["detail"]
         assert body["error"]["code"]
 
 

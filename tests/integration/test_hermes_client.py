@@ -7,6 +7,8 @@ the client is imported.
 from __future__ import annotations
 
 import importlib
+import random
+import string
 import sys
 import types
 import uuid
@@ -66,7 +68,8 @@ def client(hermes: types.ModuleType, daemon: SandboxDaemon, key: str) -> Iterato
 
 
 def _unique(text: str) -> tuple[str, str]:
-    word = "zq" + uuid.uuid4().hex[:10]
+    # letters only: digits inside a word split it into parts that other words share
+    word = "".join(random.choices(string.ascii_lowercase, k=12))
     return f"{text} {word}", word
 
 

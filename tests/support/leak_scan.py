@@ -47,6 +47,7 @@ def forms(value: str | bytes) -> dict[str, bytes]:
         )
         escaped = json.dumps(value)[1:-1]
         found["json"], found["JSON"] = escaped.encode(), escaped.upper().encode()
+        found["json-utf-8"] = json.dumps(value, ensure_ascii=False)[1:-1].encode()
         found["json-slash"] = escaped.replace("/", "\\/").encode()
         found["url"], found["url-plus"] = quote(value, safe="").encode(), quote_plus(value).encode()
         found["url-lower"] = re.sub(

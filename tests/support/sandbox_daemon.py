@@ -24,7 +24,7 @@ from urllib.parse import urlencode, urlsplit
 import psutil
 
 START_SECONDS = 60.0
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "COVERAGE_PROCESS_START", "TMPDIR")
+PASSED_ON = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "COVERAGE_PROCESS_START", "TMPDIR")
 
 
 class Answer:

@@ -26,11 +26,13 @@ class Version:
     def content(self) -> str:
         proof = hashlib.sha256(f"crash:{self.number}".encode()).hexdigest()
         padding = f"{proof} " * (self.number % 40)
-        return f"Write {self.number} of the crash test, unique word zx{proof[:12]}. {padding}end"
+        return f"Write {self.number} of the crash test, unique word {self.word}. {padding}end"
 
     @property
     def word(self) -> str:
-        return "zx" + hashlib.sha256(f"crash:{self.number}".encode()).hexdigest()[:12]
+        """Letters only: digits inside a word split it into parts that other words share."""
+        digest = hashlib.sha256(f"word:{self.number}".encode()).digest()
+        return "".join(chr(ord("a") + byte % 26) for byte in digest[:14])
 
     @property
     def path(self) -> str:

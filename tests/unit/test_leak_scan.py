@@ -23,6 +23,7 @@ ENCODERS = {
     "hex": lambda text: text.encode().hex().encode(),
     "HEX": lambda text: text.encode().hex().upper().encode(),
     "json": lambda text: json.dumps({"x": text}).encode(),
+    "json-utf-8": lambda text: json.dumps([text], ensure_ascii=False).encode(),
     "url": lambda text: quote(text, safe="").encode(),
     "gzip": lambda text: gzip.compress(NOISE[:300] + text.encode()),
     "zlib": lambda text: zlib.compress(text.encode() * 3, 9),
