@@ -8,11 +8,11 @@ to queries and sleeps between batches while there is a backlog. Contract: recall
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,7 +73,7 @@ class QueryTraffic:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @contextmanager
+    @contextlib.contextmanager
     def query(self) -> Generator[None]:
         self._running += 1
         self._idle.clear()
@@ -88,10 +88,9 @@ class QueryTraffic:
         """Returns when no query runs, or after the time: steady traffic must not starve the
         queue.
         """
-        try:
-            await asyncio.wait_for(self._idle.wait(), at_most_seconds)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most_seconds):
+                await self._idle.wait()
 
 
 class EmbeddingQueue:
@@ -104,7 +103,7 @@ class EmbeddingQueue:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._work = asyncio.Event()
         self.length = 0
-        """Rows that wait; kept by commits, exact after ``run`` has begun."""
+        """Rows that wait; kept by commits since ``prepare``."""
 
     def changed(self, difference: int) -> None:
         """After a commit on the writer's thread: rows were queued or taken out."""
@@ -121,6 +120,11 @@ class EmbeddingQueue:
     def wake(self) -> None:
         self._work.set()
 
+    async def prepare(self, store: Store) -> None:
+        """Count what waits; from here on commits keep the count."""
+        self._loop = asyncio.get_running_loop()
+        self.length = await store.read(embedding_models.queued)
+
     async def run(
         self,
         store: Store,
@@ -132,8 +136,6 @@ class EmbeddingQueue:
 
         ``on_complete`` is awaited each time the queue has run empty.
         """
-        self._loop = asyncio.get_running_loop()
-        self.length = await store.read(embedding_models.queued)
         while embedder.model_key == target.key:
             self._work.clear()
             batch = await store.read(self._next_rows)
@@ -159,10 +161,9 @@ class EmbeddingQueue:
                 await asyncio.sleep((time.monotonic() - started) * (1 / duty - 1))
 
     async def _wait(self, seconds: float | None) -> None:
-        try:
-            await asyncio.wait_for(self._work.wait(), seconds)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._work.wait()
 
     def _next_rows(self, connection: Connection) -> list[tuple[int, MemoryRow | None]]:
         rowids = [

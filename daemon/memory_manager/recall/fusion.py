@@ -63,14 +63,13 @@ class FusedRow:
 
 def fuse(words: WordHits, meaning: MeaningHits | None, settings: RankingSettings) -> list[FusedRow]:
     """Every candidate with its score in [0, 1], best first; equal scores in no particular order."""
-    lexical = {rowid: _share(words, score) for rowid, score in words.scores.items()}
-    semantic = (
-        {rowid: meaning.strength(cosine) for rowid, cosine in meaning.cosines.items()}
-        if meaning
-        else {}
-    )
     lexical_weight, semantic_weight = settings.lexical_weight, settings.semantic_weight
-    if meaning:
+    lexical: dict[int, float] = {}
+    semantic: dict[int, float] = {}
+    if lexical_weight:
+        lexical = {rowid: _share(words, score) for rowid, score in words.scores.items()}
+    if meaning and semantic_weight:
+        semantic = {rowid: meaning.strength(cosine) for rowid, cosine in meaning.cosines.items()}
         semantic_weight *= meaning.coverage
     if not semantic:
         lexical_weight, semantic_weight = 1.0, 0.0

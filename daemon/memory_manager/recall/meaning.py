@@ -81,9 +81,11 @@ class MeaningLeg:
                 if key is not None and self._embedder.dim is not None:
                     await self._serve(store, key, self._embedder.dim)
                     continue  # the embedder has another model now
-            except MemlocketError as error:
-                self._error = error.code
-                log.warning("recall_vectors_unavailable code=%s", error.code)
+            except Exception as error:  # words go on; the reason is shown and the next try comes
+                self._error = error.code if isinstance(error, MemlocketError) else "internal_error"
+                log.warning(
+                    "recall_vectors_unavailable code=%s type=%s", self._error, type(error).__name__
+                )
             await asyncio.sleep(POLL_SECONDS)
 
     async def _serve(self, store: Store, key: str, dim: int) -> None:
@@ -96,6 +98,7 @@ class MeaningLeg:
             if active is not None and old is not None:
                 answering = _Answering(active, old)
         await self._load(store, answering.model)
+        await self.queue.prepare(store)
         self._answering, self._error = answering, None
         try:
             await self.queue.run(store, self._embedder, target, lambda: self._complete(store))

@@ -7,7 +7,6 @@ recall.md 8-11.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 from collections.abc import Sequence
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_CANCEL_SECONDS = 1.0
 _SPARE_ITEMS = 2
 """A pack asks for this many times its items: near-duplicates and blocks that do not fit fall out.
 """
@@ -207,10 +207,10 @@ class RecallService:
 
     async def _stop_background(self) -> None:
         task, self._background = self._background, None
-        if task is not None:
+        while task is not None and not task.done():
+            # Again and again: a library that swallows one cancellation must not hold up a lock.
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
 
     async def _run(self, store: Store) -> None:
         try:
