@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import socket
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -97,3 +98,9 @@ def agent(served: SandboxDaemon, agent_token: str) -> Iterator[Wire]:
 def owner(served: SandboxDaemon) -> Iterator[Wire]:
     with served.owner() as wire:
         yield wire
+
+
+@pytest.fixture
+def bucket() -> str:
+    """A bucket of its own for each test: the daemon is shared by the module."""
+    return f"b-{uuid.uuid4().hex[:12]}"

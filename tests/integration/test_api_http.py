@@ -246,7 +246,7 @@ def test_a_chunked_body_over_the_limit_is_refused(tcp: Raw, port: int, agent_tok
 def test_unknown_routes_are_404_json(agent: Wire, path: str) -> None:
     answer = agent.get(path)
     assert answer.status == 404
-    assert answer.json["error"]["code"] == "not_found"
+    assert answer.json["error"]["code"] == "route_not_found"
     assert answer.json["detail"]
 
 

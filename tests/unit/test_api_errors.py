@@ -11,12 +11,13 @@ import pytest
 import memory_manager
 from memory_manager.api.errors import (
     STATUS_OF_CODE,
+    Fault,
+    InvalidFields,
     RequestError,
     error_body,
     error_response,
     status_of,
 )
-from memory_manager.api.parsing import Fault, InvalidFields
 from memory_manager.base.errors import MemlocketError, NotFound
 from memory_manager.vault.errors import LockReason, VaultLocked, WrongPassphrase
 

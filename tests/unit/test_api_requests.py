@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memory_manager.api import requests
-from memory_manager.api.parsing import Fields, InvalidFields
+from memory_manager.api.errors import InvalidFields
+from memory_manager.api.parsing import Fields
 from memory_manager.base.errors import NotFound
 from memory_manager.recall.requests import TimeOrder
 from memory_manager.vault.filters import PathFilter, TimeAxis

@@ -20,7 +20,6 @@ from memory_manager.api.answers import JSON_TYPE, add_fixed_headers
 from memory_manager.api.callers import CallerDirectory, presented_token
 from memory_manager.api.calls import ANONYMOUS, Access, Call, Caller, Door, attach_call
 from memory_manager.api.errors import (
-    BadHttp,
     BodyTooLarge,
     ForeignHost,
     ForeignOrigin,
@@ -101,7 +100,7 @@ class Checks:
         except web.HTTPRequestEntityTooLarge:
             return error_response(BodyTooLarge(), request_id)
         except web.HTTPException:
-            return error_response(BadHttp(), request_id)
+            return error_response(RequestError(), request_id)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except ExceptionGroup as several:

@@ -6,14 +6,14 @@ credential, memory text or query text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
 
 from memory_manager.api.answers import json_response
-from memory_manager.api.parsing import InvalidFields
 from memory_manager.base.errors import InvalidInput, MemlocketError, Outcome
 from memory_manager.vault.errors import VaultLocked, WrongPassphrase
 
@@ -21,12 +21,12 @@ LOCKED_RETRY_SECONDS: Final = 5
 
 
 class RequestError(MemlocketError):
-    """Base of the refusals of the socket; ``status`` is the HTTP status."""
+    """The request is not acceptable HTTP; base of the refusals of the socket with a ``status``."""
 
     code = "bad_request"
     title = "Bad request"
     outcome = Outcome.ASK_USER
-    default_message = "The request is malformed."
+    default_message = "The request is not acceptable."
     status: int = 400
 
 
@@ -36,6 +36,31 @@ class InvalidJson(RequestError):
     code = "invalid_json"
     title = "Invalid JSON"
     default_message = "The request body is not valid JSON."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """One refused field: where it stood, what was wrong, and a stable kind."""
+
+    place: str
+    field: str
+    message: str
+    kind: str
+
+    def as_json(self) -> dict[str, object]:
+        return {"loc": [self.place, self.field], "msg": self.message, "type": self.kind}
+
+
+class InvalidFields(RequestError):
+    """One or more fields of a request are missing or impossible; ``faults`` names them all."""
+
+    code = "validation_error"
+    title = "Invalid fields"
+    status = 422
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(f"{faults[0].field}: {faults[0].message}")
+        self.faults = tuple(faults)
 
 
 class MissingCredential(RequestError):
@@ -124,7 +149,7 @@ class SlowBody(RequestError):
 class NoSuchRoute(RequestError):
     """No route of this name."""
 
-    code = "not_found"
+    code = "route_not_found"
     title = "No such route"
     default_message = "There is no such route."
     status = 404
@@ -137,13 +162,6 @@ class MethodNotAllowed(RequestError):
     title = "Method not allowed"
     default_message = "This route does not take that method."
     status = 405
-
-
-class BadHttp(RequestError):
-    """The HTTP parser or framework refused the request before a handler saw it."""
-
-    code = "bad_request"
-    default_message = "The request is not acceptable HTTP."
 
 
 STATUS_OF_CODE: Final[Mapping[str, int]] = {

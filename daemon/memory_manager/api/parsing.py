@@ -6,10 +6,10 @@ all faults of one request in one answer. Messages name fields, never values.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
+from memory_manager.api.errors import Fault, InvalidFields
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.times import parse_rfc3339
 
@@ -19,27 +19,6 @@ WILDCARD: Final = "%"
 _TRUE: Final = frozenset({"true", "1", "yes"})
 _FALSE: Final = frozenset({"false", "0", "no"})
 _T = TypeVar("_T")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
-    """One refused field: where it stood, what was wrong, and a stable kind."""
-
-    place: str
-    field: str
-    message: str
-    kind: str
-
-    def as_json(self) -> dict[str, object]:
-        return {"loc": [self.place, self.field], "msg": self.message, "type": self.kind}
-
-
-class InvalidFields(InvalidInput):
-    """One or more fields of a request are missing or impossible."""
-
-    def __init__(self, faults: list[Fault]) -> None:
-        super().__init__(f"{faults[0].field}: {faults[0].message}", field=faults[0].field)
-        self.faults = tuple(faults)
 
 
 class Fields:

@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from memory_manager.api.answers import JSON_TYPE, add_fixed_headers
-from memory_manager.api.errors import BadHttp, error_response
+from memory_manager.api.errors import RequestError, error_response
 from memory_manager.base.errors import MemlocketError
 
 HEADER_SECONDS: Final = 10.0
@@ -89,7 +89,7 @@ class DoorProtocol(web.RequestHandler):
 
 
 def _plain_error(status: int) -> web.Response:
-    error = BadHttp() if status < 500 else MemlocketError()
+    error = RequestError() if status < 500 else MemlocketError()
     response = error_response(error, uuid.uuid4().hex)
     response.set_status(status)
     return response
