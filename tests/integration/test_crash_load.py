@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from listing import list_all
-from sandbox_daemon import BROKEN, SandboxDaemon, Wire
+from sandbox_daemon import BROKEN, SandboxDaemon, Wire, wait_until
 from write_ledger import FOLDER, Ledger, Version
 
 WRITERS = 4
-LONGEST_LOAD_SECONDS = 0.25
+MOST_WRITES_BETWEEN_KILLS = 40
+LONGEST_WRITE_SECONDS = 0.03
 LONGEST_START_SECONDS = 0.7
 KILLED_WHILE_STARTING = 0.2  # share of the kills
 
@@ -84,7 +85,9 @@ def _load_until_killed(
     writers = [Writer(daemon.wire(token), ledger, own[i], rng.random()) for i in range(WRITERS)]
     for writer in writers:
         writer.start()
-    time.sleep(rng.uniform(0.0, LONGEST_LOAD_SECONDS))  # the random moment is the point
+    goal = ledger.acknowledged + rng.randint(0, MOST_WRITES_BETWEEN_KILLS)
+    wait_until(lambda: ledger.acknowledged >= goal, 60, "some writes are acknowledged", 0.001)
+    time.sleep(rng.uniform(0.0, LONGEST_WRITE_SECONDS))  # the random moment is the point
     daemon.kill()
     for writer in writers:
         writer.join(30)
@@ -153,8 +156,8 @@ def _crash(home: Path, kills: int, seed: int) -> tuple[int, int]:
 @pytest.mark.timeout(120)
 def test_kill_9_under_load_loses_no_acknowledged_write(tmp_path: Path) -> None:
     acknowledged, memories = _crash(tmp_path / "home", kills=12, seed=7)
-    assert acknowledged > 100
-    assert memories > 50
+    assert acknowledged > 60
+    assert memories > 30
 
 
 @pytest.mark.slow
