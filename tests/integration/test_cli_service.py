@@ -147,6 +147,24 @@ def test_doctor_finds_what_is_open_to_others(sandbox: SandboxDaemon) -> None:
     assert "chmod go-rwx" in problems[0]["hint"]
 
 
+def test_doctor_reads_every_page_and_finds_plain_text_of_memories(sandbox: SandboxDaemon) -> None:
+    start(sandbox)
+    text = "The walnut gateway rotates its receipts at 04:30"
+    sandbox.cli("remember", text)
+    healthy = sandbox.cli("doctor", "--json", check=False)
+    assert healthy.returncode == 0, healthy.stdout
+    found = {x["check"]: x["level"] for x in json.loads(healthy.stdout)["findings"]}
+    assert found["integrity"] == found["plaintext"] == found["round trip"] == "ok"
+    leak = sandbox.home / "log" / "debug.txt"
+    leak.write_bytes(text.encode("utf-16-le"))
+    leak.chmod(0o600)
+    done = sandbox.cli("doctor", "--json", check=False)
+    assert done.returncode == 7
+    problems = [x for x in json.loads(done.stdout)["findings"] if x["level"] == "problem"]
+    assert [problem["check"] for problem in problems] == ["plaintext"]
+    assert "walnut" not in done.stdout
+
+
 def test_doctor_bundle_holds_no_memory(sandbox: SandboxDaemon, tmp_path: Path) -> None:
     start(sandbox)
     sandbox.cli("remember", "a canary in a coal mine 4711", "--path", "canary/path")

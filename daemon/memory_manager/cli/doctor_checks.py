@@ -13,8 +13,14 @@ from typing import cast
 
 from memory_manager.base.directories import Directories
 from memory_manager.base.errors import MemlocketError
+from memory_manager.cli.errors import code_of
+from memory_manager.cli.output import size
 from memory_manager.client.memory_client import MemoryClient
 
+SAMPLED_MEMORIES = 50
+SCANNED_TEXTS = 3
+SAMPLE_CHARACTERS = 60
+MIN_SAMPLE_CHARACTERS = 16
 LOW_DISK_BYTES = 256 * 1024 * 1024
 PLAINTEXT_MAGIC = b"SQLite format 3\0"
 
@@ -168,6 +174,53 @@ def _check_reading(client: MemoryClient, vault: Mapping[str, object]) -> Iterato
         return
     if isinstance(answer.get("results"), list):
         yield Finding("reading", Level.OK, "memories can be read")
+
+
+def check_integrity(client: MemoryClient | None) -> Iterator[Finding]:
+    """Every page of the open vault: page codes, structure, and memories that cannot be read."""
+    if client is None:
+        return
+    try:
+        report = client.check_vault()
+    except MemlocketError as error:
+        if code_of(error) not in ("vault_locked", "no_vault"):
+            yield Finding("integrity", Level.PROBLEM, error.message, error.hint)
+        return
+    if report.get("ok"):
+        yield Finding("integrity", Level.OK, "every page and table is whole")
+        return
+    damaged = len(cast("list[object]", report.get("pages") or []))
+    text = f"{damaged} damaged pages, {report.get('lost_memories')} memories cannot be read"
+    yield Finding("integrity", Level.PROBLEM, text, _WAYS_OUT["needs_repair"])
+
+
+def check_plaintext(client: MemoryClient | None, places: Directories) -> Iterator[Finding]:
+    """Texts of some memories must not stand in any file of ours, however disguised."""
+    from memory_manager.vault.canary import scan
+
+    if client is None:
+        return
+    try:
+        listed = client.list_memories({"limit": SAMPLED_MEMORIES})
+    except MemlocketError:
+        return  # locked: nothing to compare with
+    texts = [_sample(item) for item in cast("list[Mapping[str, object]]", listed.get("results"))]
+    known = sorted({text for text in texts if len(text) >= MIN_SAMPLE_CHARACTERS}, key=len)
+    if not known:
+        return
+    folders = {places.config, places.log, places.cache, places.runtime}
+    if places.data.is_dir():  # model files are large and hold no memories
+        folders |= {path for path in places.data.iterdir() if path.is_dir()} - {places.models}
+    report = scan(sorted(folders), known[-SCANNED_TEXTS:])
+    for hit in report.hits:
+        yield Finding("plaintext", Level.PROBLEM, f"{hit.path} holds text of a memory.")
+    if not report.hits:
+        text = f"no memory text in {report.files} files ({size(report.size_bytes)})"
+        yield Finding("plaintext", Level.OK, text)
+
+
+def _sample(item: Mapping[str, object]) -> str:
+    return str(item.get("content", "")).strip().split("\n")[0][:SAMPLE_CHARACTERS]
 
 
 def _check_embeddings(embeddings: Mapping[str, object]) -> Iterator[Finding]:

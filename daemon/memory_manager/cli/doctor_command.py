@@ -30,7 +30,9 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         commands, shared, "doctor", run, "check everything, with one real round trip",
         "The round trip runs in a temporary home: your own vault is only read.",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="without the round trip")
+    parser.add_argument(
+        "--quick", action="store_true", help="without reading every page and without the round trip"
+    )
     parser.add_argument(
         "--bundle", type=Path, metavar="ZIP", help="write a report without any memory in it"
     )
@@ -90,6 +92,9 @@ def _findings(
     yield from checks.check_database_head(places)
     yield from checks.check_disk(places)
     yield from checks.check_service(client)
+    if not arguments.quick:
+        yield from checks.check_integrity(client)
+        yield from checks.check_plaintext(client, places)
     yield from checks.check_models(places)
     if not arguments.quick:
         yield _round_trip(context)
@@ -103,7 +108,9 @@ def _round_trip(context: Context) -> Finding:
     except SelfTestFailed as error:
         return Finding("round trip", Level.PROBLEM, error.message, error.hint)
     return Finding(
-        "round trip", Level.OK, f"remembered and recalled in a temporary home, {seconds:.1f} s"
+        "round trip",
+        Level.OK,
+        f"remembered, recalled and left no plain text in a temporary home, {seconds:.1f} s",
     )
 
 

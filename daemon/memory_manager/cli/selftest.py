@@ -39,6 +39,7 @@ def run_selftest(context: Context) -> int:
 
 def round_trip(environ: Mapping[str, str]) -> float:
     """Seconds it took; SelfTestFailed otherwise. Nothing is left behind."""
+    from memory_manager.vault.canary import new_canary
     from memory_manager.vault.key_file import create_key_file
     from memory_manager.vault.setup import create_vault
 
@@ -60,28 +61,38 @@ def round_trip(environ: Mapping[str, str]) -> float:
                 own, home / "log", ["--insecure-key-file", os.fspath(key_file)]
             )
             try:
-                _remember_and_recall(own)
+                sentence = f"{SENTENCE} {new_canary()}"
+                _remember_and_recall(own, sentence)
+                _look_for_plaintext(home, sentence)
             finally:
                 service_process.stop_daemon(own)
+            _look_for_plaintext(home, sentence)
         except MemlocketError as error:
             raise SelfTestFailed(error.message, hint=error.hint) from error
     return time.monotonic() - began
 
 
-def _remember_and_recall(environ: Mapping[str, str]) -> None:
+def _remember_and_recall(environ: Mapping[str, str], sentence: str) -> None:
     labels = {
         "X-Memory-OS-Agent-ID": "memlocket-selftest",
         "X-Memory-OS-Agent-Instance-ID": "selftest",
     }
     with connect_as_owner(environ, headers=labels) as client:
-        written = client.remember({"content": SENTENCE, "path": "memlocket/selftest"})
+        written = client.remember({"content": sentence, "path": "memlocket/selftest"})
         found = client.recall_context({"query": "encrypted memory for agents", "max_items": 3})
     items = found.get("items")
     known = items if isinstance(items, list) else []
     if not any(
         isinstance(item, dict)
         and item.get("id") == written.get("id")
-        and item.get("content") == SENTENCE
+        and item.get("content") == sentence
         for item in known
     ):
         raise SelfTestFailed("What was remembered did not come back.")
+
+
+def _look_for_plaintext(home: Path, sentence: str) -> None:
+    from memory_manager.vault.canary import scan
+
+    if scan([home], [sentence]).hits:
+        raise SelfTestFailed("Text of a memory stands in a file of the memory service.")

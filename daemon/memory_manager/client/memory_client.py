@@ -82,6 +82,10 @@ class MemoryClient:
     def confirm_recovery_words(self) -> JsonObject:
         return self._post("/v1/vault/recovery/confirm", {})
 
+    def check_vault(self) -> JsonObject:
+        """Reads every page of the database: seconds per gigabyte."""
+        return self._post("/v1/vault/check", {}, LONG_WORK_TIMEOUT_SECONDS)
+
     def accept_rollback(self) -> JsonObject:
         return self._post("/v1/vault/accept-rollback", {})
 
