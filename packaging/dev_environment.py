@@ -54,6 +54,7 @@ def child_environment() -> dict[str, str]:
     environment.setdefault("UV_CACHE_DIR", str(VENV / ".uv-cache"))
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     environment["PIP_NO_INPUT"] = "1"
+    environment["ORT_DISABLE_TELEMETRY"] = "1"  # tests import onnxruntime, which would report home
     return environment
 
 

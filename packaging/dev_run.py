@@ -326,7 +326,7 @@ def _prepare_model(sandbox: Sandbox) -> bool:
 def _show_meaning(sandbox: Sandbox) -> None:
     deadline = time.monotonic() + MODEL_SECONDS
     with sandbox.wire() as wire:
-        memory = {"content": FOREIGN_SENTENCE, "path": "memlocket-dev/key", "dedupe": True}
+        memory = {"content": FOREIGN_SENTENCE, "path": "memlocket-dev/es", "dedupe": True}
         _, written = wire.send("POST", "/v1/remember", memory)
         while time.monotonic() < deadline:
             question = {"query": ENGLISH_QUESTION, "max_items": 1}

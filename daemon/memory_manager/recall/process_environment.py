@@ -16,6 +16,8 @@ _SET = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    # onnxruntime >= 1.32 on Linux otherwise keeps a device id in HOME and reports to its maker
+    "ORT_DISABLE_TELEMETRY": "1",
 }
 
 
