@@ -66,10 +66,13 @@ class WordTable:
             memory_row(len(self.rows) + n + 1, text, **changes) for n, text in enumerate(texts)
         ]
         for row in stored:
-            self.rows[row.rowid] = row
-            self._insert(row)
-            self.change(None, row)
+            self.add(row)
         return stored
+
+    def add(self, row: MemoryRow) -> None:
+        self.rows[row.rowid] = row
+        self._insert(row)
+        self.change(None, row)
 
     def change(self, before: MemoryRow | None, after: MemoryRow | None) -> None:
         transaction = Transaction(self.connection, now_ms())
