@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -245,3 +246,38 @@ def test_failures_show_no_token(
             assert token not in answer.body.decode()
     logged = "".join(p.read_text() for p in (served.home / "log").glob("*") if p.is_file())
     assert token not in logged
+
+
+def test_no_write_lands_after_the_revocation_was_answered(
+    served: SandboxDaemon, owner: Wire, bucket: str
+) -> None:
+    token = served.add_agent("racing")
+    refused = threading.Event()
+
+    def write() -> None:
+        with served.wire(token) as racing:
+            for number in range(5_000):
+                body = {"content": f"race {number}", "path": "p", "bucket": bucket}
+                if racing.post("/v1/remember", body).status == 403:
+                    refused.set()
+                    return
+
+    writers = [threading.Thread(target=write) for _ in range(4)]
+    for writer in writers:
+        writer.start()
+
+    def stored() -> int:
+        return int(owner.get("/v1/memories", bucket=bucket).json["total"])
+
+    wait_until(lambda: stored() > 4, 30, "some were written")
+    assert owner.post("/v1/agents/racing/revoke").status == 200
+    at_revocation = stored()
+    for writer in writers:
+        writer.join(30)
+    assert refused.is_set()
+    assert stored() == at_revocation
+
+
+def test_many_reads_are_never_throttled(agent: Wire) -> None:
+    agent.remember("read often")
+    assert {agent.get("/v1/memories/search", query="often").status for _ in range(300)} == {200}

@@ -324,8 +324,13 @@ def test_a_long_socket_path_moves_the_socket(tmp_path: Path) -> None:
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert daemon.status()["vault"]["state"] == "unlocked"
-            assert daemon.stop() == 0
+            daemon.kill()
+            assert path.exists()
+            daemon.start()
             assert not path.parent.exists()
+            moved = Path(daemon.discovery["socket"])
+            assert daemon.stop() == 0
+            assert not moved.parent.exists()
     finally:
         os.rmdir(short)
 
@@ -407,3 +412,19 @@ def test_children_do_not_inherit_the_lock(sandbox: SandboxDaemon) -> None:
         flags = Path(f"/proc/{pid}/fdinfo/{held[0]}").read_text()
         octal = next(line for line in flags.splitlines() if line.startswith("flags:")).split()[1]
         assert int(octal, 8) & os.O_CLOEXEC
+
+
+def test_three_crashes_in_a_row_lead_to_a_safe_mode(sandbox: SandboxDaemon) -> None:
+    now = time.time_ns() // 1_000_000
+    (sandbox.home / "log").mkdir(mode=0o700, exist_ok=True)
+    marker = sandbox.home / "log" / "last_crash.json"
+    marker.write_text(
+        json.dumps({"times_ms": [now - 2_000, now - 1_000, now], "error": "ValueError"})
+    )
+    marker.chmod(0o600)
+    with sandbox.start():
+        status = sandbox.status()
+        assert status["daemon"]["safe_mode"] is True
+        assert status["daemon"]["last_crash"]["error"] == "ValueError"
+        assert status["embeddings"]["state"] == "absent"
+        assert status["vault"]["state"] == "unlocked"

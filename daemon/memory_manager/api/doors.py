@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import stat
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 from aiohttp import web
 
 from memory_manager.api.protocol import DoorProtocol
-from memory_manager.base.private_files import UnsafeFile
+from memory_manager.base.private_files import UnsafeFile, check_private_directory
 from memory_manager.service.errors import PortUnavailable
 
 SOCKET_NAME: Final = "daemon.sock"
@@ -36,6 +37,18 @@ def socket_path(runtime_directory: Path) -> tuple[Path, Path | None]:
         return usual, None
     made = Path(tempfile.mkdtemp(prefix=_SHORT_PREFIX))  # 0700 under an unpredictable name
     return made / SOCKET_NAME, made
+
+
+def remove_leftover(path: Path) -> None:
+    """Remove a short directory that a killed daemon left behind; anything odd is left alone."""
+    folder = path.parent
+    if path.name != SOCKET_NAME or not folder.name.startswith(_SHORT_PREFIX):
+        return
+    with contextlib.suppress(OSError, UnsafeFile):
+        check_private_directory(folder)
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+            folder.rmdir()
 
 
 def bind_unix(path: Path) -> socket.socket:

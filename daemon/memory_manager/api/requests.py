@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from memory_manager.api.parsing import WILDCARD, Fields
+from memory_manager.api.spans import recent_span_ms
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
 from memory_manager.recall.requests import SearchRequest, TimeOrder
@@ -224,10 +225,9 @@ def _search(
         for bound in ("since", "until"):
             if not fields.text(bound):
                 fields.refuse(bound, "activity_log needs both since and until", "missing")
-    _check_time_zone(fields)
-    fields.time("reference_time")
+    query = query[:MAX_QUERY_CHARACTERS]
     return SearchRequest(
-        query=query[:MAX_QUERY_CHARACTERS],
+        query=query,
         filter=row_filter,
         limit=limit,
         time_order=fields.choice("time_order", _ORDERS),
@@ -237,14 +237,25 @@ def _search(
         explain=fields.flag("explain"),
         hypothetical_answer=fields.text("hypothetical_answer", limit=None),
         score_threshold=fields.number("threshold", 0, 1),
+        recent_span_ms=_span(fields, query),
     )
 
 
-def _check_time_zone(fields: Fields) -> None:
+def _span(fields: Fields, query: str) -> tuple[int, int] | None:
+    """What a word of time in the query means, when zone and reference time are both given."""
+    reference = fields.time("reference_time")
     name = fields.text("owner_timezone")
     if name is None:
-        return
+        return None
     try:
-        zoneinfo.ZoneInfo(name)
+        zone = zoneinfo.ZoneInfo(name)
     except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
         fields.refuse("owner_timezone", "must be an IANA time zone", "timezone")
+        return None
+    if reference is None:
+        return None
+    try:
+        return recent_span_ms(query, reference, zone)
+    except (OverflowError, ValueError):
+        fields.refuse("reference_time", "must be a time of this era", "datetime")
+        return None

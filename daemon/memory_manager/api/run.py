@@ -18,7 +18,7 @@ from typing import Final
 from aiohttp import web
 
 from memory_manager.api.application import build_application
-from memory_manager.api.doors import Doors
+from memory_manager.api.doors import Doors, remove_leftover
 from memory_manager.base.directories import Directories, directories
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.private_files import ensure_private_directory
@@ -113,7 +113,7 @@ class _Run:
             has_terminal=not self._options.service and sys.stdin is not None and sys.stdin.isatty(),
             safe_mode=history.wants_safe_mode(now_ms()),
         )
-        daemon = Daemon(self._places, settings)
+        daemon = Daemon(self._places, settings, history)
         crash.watch_fatal_signals(self._places.log, daemon.version)
         crash.install_exception_hooks(self._places.log, daemon.version)
         daemon.events.subscribe(self._on_event)
@@ -125,6 +125,9 @@ class _Run:
         async with contextlib.AsyncExitStack() as closing:
             doors = Doors(self._places.runtime, self._options.port or None)
             closing.callback(doors.close)
+            leftover = discovery.left_behind_socket(self._places.runtime)
+            if leftover is not None:
+                remove_leftover(leftover)
             doors.bind()
             token = OwnerToken(self._places.runtime)
             closing.callback(token.remove)

@@ -51,6 +51,9 @@ class CrashHistory:
         )
 
 
+NO_CRASHES = CrashHistory()
+
+
 def read_history(directory: Path) -> CrashHistory:
     """The marker in the log directory; an unreadable one counts as no crash."""
     try:
@@ -60,7 +63,7 @@ def read_history(directory: Path) -> CrashHistory:
             times, loaded.get("error"), loaded.get("version"), bool(loaded.get("unread"))
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UnsafeFile):
-        return CrashHistory()
+        return NO_CRASHES
 
 
 def record_crash(directory: Path, error: str, version: str) -> None:

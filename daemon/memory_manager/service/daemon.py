@@ -22,6 +22,7 @@ from memory_manager.base.identifiers import new_uuid7
 from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.base.times import now_ms
 from memory_manager.recall.service import RecallService
+from memory_manager.service.crash import NO_CRASHES, CrashHistory
 from memory_manager.service.discovery import Discovery
 from memory_manager.service.embedders import EmbeddingsMode, choose_embedder
 from memory_manager.service.events import (
@@ -63,8 +64,14 @@ class DaemonSettings:
 class Daemon:
     """Composition and life of the parts below the doors. Coroutines run on the one loop."""
 
-    def __init__(self, directories: Directories, settings: DaemonSettings) -> None:
+    def __init__(
+        self,
+        directories: Directories,
+        settings: DaemonSettings,
+        crashes: CrashHistory = NO_CRASHES,
+    ) -> None:
         self.directories = directories
+        self.crashes = crashes  # of earlier runs
         self.settings = settings
         self.daemon_id = str(new_uuid7())
         self.version = installed_version(DISTRIBUTION)

@@ -69,6 +69,12 @@ def describe_running(directory: Path) -> str | None:
     return f"{socket} and {url}" if isinstance(url, str) else socket
 
 
+def left_behind_socket(directory: Path) -> Path | None:
+    """The socket that the file of an earlier daemon names; only ask while the lock is held."""
+    socket = _read(directory).get("socket")
+    return Path(socket) if isinstance(socket, str) else None
+
+
 def _read(directory: Path) -> dict[str, object]:
     try:
         loaded = json.loads(read_private(directory / DISCOVERY_NAME, _MAX_BYTES))

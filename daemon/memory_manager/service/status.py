@@ -8,7 +8,6 @@ from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.times import now_ms, rfc3339
-from memory_manager.service import crash
 from memory_manager.vault import credentials, queries
 from memory_manager.vault.filters import RowFilter
 
@@ -30,7 +29,7 @@ async def daemon_status(daemon: Daemon, *, with_counts: bool) -> dict[str, objec
 
 
 def _process(daemon: Daemon) -> dict[str, object]:
-    history = crash.read_history(daemon.directories.log)
+    history = daemon.crashes
     return {
         **({} if daemon.addresses is None else daemon.addresses.as_json()),
         "uptime_seconds": (now_ms() - daemon.started_at_ms) // 1000,
