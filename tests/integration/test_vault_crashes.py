@@ -39,6 +39,7 @@ WHOLE_VAULT = {
 }
 NOTES = [f"n{number}" for number in range(8)]
 MAX_STEPS = 60
+EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_t12_passphrase_change_killed_at_each_step(made: Path, tmp_path: Path) -
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_t04_copy_rekey_killed_at_each_step(made: Path, tmp_path: Path, every: int) -> None:
     old_salt = read_head(made / "vault/vault.db")
     switched = []
@@ -128,10 +129,13 @@ def test_t04_copy_rekey_killed_at_random(made: Path, tmp_path: Path, run: int) -
 
 
 @pytest.mark.timeout(200)
-def test_setup_killed_at_each_step_leaves_no_vault_or_a_whole_one(tmp_path: Path) -> None:
+@EVERY
+def test_setup_killed_at_each_step_leaves_no_vault_or_a_whole_one(
+    tmp_path: Path, every: int
+) -> None:
     (tmp_path / "nothing").mkdir(mode=0o700)
     outcomes = []
-    for home in kills("setup", tmp_path / "nothing", tmp_path):
+    for home in kills("setup", tmp_path / "nothing", tmp_path, every):
         if home.directory.exists():
             outcomes.append(True)
             assert {entry.name for entry in home.directory.iterdir()} == WHOLE_VAULT
@@ -145,9 +149,10 @@ def test_setup_killed_at_each_step_leaves_no_vault_or_a_whole_one(tmp_path: Path
     assert not outcomes[0]
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
+@EVERY
 def test_restore_killed_at_each_step_leaves_no_vault_or_a_whole_one(
-    made: Path, tmp_path: Path
+    made: Path, tmp_path: Path, every: int
 ) -> None:
     source = fresh(made, tmp_path, "source")
     backup = tmp_path / "empty"
@@ -155,7 +160,7 @@ def test_restore_killed_at_each_step_leaves_no_vault_or_a_whole_one(
     with source.opened() as lifecycle:
         lifecycle.backup(backup / "backup.tar")
     outcomes = []
-    for home in kills("restore", backup, tmp_path):
+    for home in kills("restore", backup, tmp_path, every):
         outcomes.append(home.directory.exists())
         if home.directory.exists():
             check_whole(home)
@@ -163,15 +168,16 @@ def test_restore_killed_at_each_step_leaves_no_vault_or_a_whole_one(
     assert not outcomes[0]
 
 
-@pytest.mark.timeout(200)
-def test_accepting_a_rollback_killed_at_each_step(made: Path, tmp_path: Path) -> None:
+@pytest.mark.timeout(400)
+@EVERY
+def test_accepting_a_rollback_killed_at_each_step(made: Path, tmp_path: Path, every: int) -> None:
     rolled = fresh(made, tmp_path, "rolled")
     copy = rolled.save("before")
     with rolled.opened() as lifecycle:
         for number in range(5):
             write_note(lifecycle, f"late{number}")
     rolled.put_back(copy, "vault.db")
-    for home in kills("accept", rolled.root, tmp_path):
+    for home in kills("accept", rolled.root, tmp_path, every):
         with home.opened() as lifecycle:
             if lifecycle.state is VaultState.ROLLED_BACK:
                 lifecycle.accept_rollback()

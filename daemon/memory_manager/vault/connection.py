@@ -33,6 +33,9 @@ SMALL_CACHE_KIB = 8_192
 SALT_BYTES = 16
 BUSY_TIMEOUT_SECONDS = 5.0
 _LITERAL_BYTES = 99
+_WRITE_FAILURE_TEXTS = frozenset(
+    {"database or disk is full", "disk I/O error", "attempt to write a readonly database"}
+)
 _HEX_DIGITS = b"0123456789abcdef"
 
 
@@ -87,14 +90,22 @@ def open_database(
 
     ``dbk`` has been checked against ``db.commit`` by the caller. ``create`` is for setup, restore
     and copy-rekey only; ``maintenance`` leaves the authorizer out and is for this package only;
-    ``read_only`` refuses every write. Raises PlaintextDatabase, WrongFile, NeedsRepair, ReadOnly,
-    KeyFormat, or FileNotFoundError when the file is missing.
+    ``read_only`` refuses every write, and so does a read-only disk. Raises PlaintextDatabase,
+    WrongFile, NeedsRepair, ReadOnly, KeyFormat, or FileNotFoundError when the file is missing.
     """
     import sqlcipher3.dbapi2 as sqlcipher
 
     os.umask(0o077)
     literal = key_literal(dbk, salt)
+    frozen = not create and disk_is_read_only(path)
     mode = "rwc" if create else "rw"
+    if frozen:
+        # without a writable folder there is no WAL index; without a WAL the file alone is whole
+        mode = "ro&immutable=1"
+        wal = path.with_name(f"{path.name}-wal")
+        if wal.exists() and wal.stat().st_size:
+            kdf.wipe(literal)
+            raise ReadOnly("The disk is read-only and the last shutdown was not clean.")
     try:
         connection = sqlcipher.connect(
             f"file:{quote(str(path))}?mode={mode}",
@@ -115,8 +126,8 @@ def open_database(
         connection.set_key(literal)
         kdf.wipe(literal)
         _check_key(connection, path, salt, create=create)
-        _configure(connection, cache_kib)
-        if read_only:
+        _configure(connection, cache_kib, frozen=frozen)
+        if read_only or frozen:
             connection.execute("PRAGMA query_only=ON")
         if not maintenance:
             authorizer.install(connection)
@@ -147,10 +158,19 @@ def _check_key(connection: Connection, path: Path, salt: bytes, *, create: bool)
         raise WrongFile
 
 
-def _configure(connection: Connection, cache_kib: int) -> None:
-    mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-    if mode != ("wal",):
-        raise ReadOnly("The database cannot use its write-ahead log.")
+def disk_is_read_only(path: Path) -> bool:
+    """Whether the file system that holds ``path`` is mounted read-only."""
+    try:
+        return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY)
+    except (AttributeError, OSError):  # Windows has no statvfs
+        return False
+
+
+def _configure(connection: Connection, cache_kib: int, *, frozen: bool) -> None:
+    if not frozen:
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        if mode != ("wal",):
+            raise ReadOnly("The database cannot use its write-ahead log.")
     for setting in (
         "synchronous=NORMAL",
         "temp_store=2",
@@ -168,4 +188,5 @@ def is_write_failure(error: BaseException) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(code, int):
         return (code & 0xFF) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
-    return isinstance(error, OSError)
+    # errors of the backup call carry no code
+    return isinstance(error, OSError) or str(error) in _WRITE_FAILURE_TEXTS

@@ -19,7 +19,7 @@ from memory_manager.base.errors import MemlocketError
 from memory_manager.vault import ballast, kdf, opening, slot_changes, state_rows
 from memory_manager.vault.anchor import Freshness
 from memory_manager.vault.condition import Condition
-from memory_manager.vault.connection import is_write_failure, open_database
+from memory_manager.vault.connection import disk_is_read_only, is_write_failure, open_database
 from memory_manager.vault.credential_slots import (
     Credential,
     KeyFile,
@@ -353,19 +353,29 @@ class VaultGate:
         self._deadlines.opened(session.last_auth)
 
     def _open_session(self, keys: VaultKeys, source: UnlockSource, *, fresh: bool) -> VaultSession:
-        found = opening.inspect(self.paths, keys, source, self.keyring)
+        found = self._inspect(keys, source)
         if fresh:
             last_auth = int(self._wall_clock())
         else:
             last_auth = 0 if found.anchor is None else found.anchor.last_auth
         if source is UnlockSource.OS_KEYRING and self._deadlines.too_old(last_auth):
             raise VaultLocked(LockReason.REAUTH_REQUIRED)
-        if found.freshness is Freshness.FRESH:
+        writable = not disk_is_read_only(self.paths.database)
+        if found.freshness is Freshness.FRESH and writable:
             found = self._bring_up_to_date(keys, found)
         opening.remove_temporaries(self.paths)
         session = VaultSession(self.paths, keys, source, found, last_auth)
         session.open(self._open_store, self.keyring, self._write_failed, self._writes_work)
         return session
+
+    def _inspect(self, keys: VaultKeys, source: UnlockSource) -> Inspection:
+        try:
+            return opening.inspect(self.paths, keys, source, self.keyring)
+        except ReadOnly:
+            # even reading needs a little room, for the index of the write-ahead log
+            if not ballast.free(self.paths):
+                raise
+            return opening.inspect(self.paths, keys, source, self.keyring)
 
     def _bring_up_to_date(self, keys: VaultKeys, found: Inspection) -> Inspection:
         """Run pending migrations on a checked vault, before anybody else connects."""
@@ -380,7 +390,9 @@ class VaultGate:
     def _enter(self, session: VaultSession) -> None:
         self._session = session
         found = session.found
-        if found.freshness is Freshness.FRESH:
+        if found.freshness is Freshness.FRESH and session.frozen:
+            self._condition.set(VaultState.READ_ONLY, ReadOnly())
+        elif found.freshness is Freshness.FRESH:
             self._condition.set(VaultState.UNLOCKED)
             with contextlib.suppress(OSError):  # a read-only disk: they go at the next unlock
                 opening.drop_leftovers(self.paths, self.keyring)

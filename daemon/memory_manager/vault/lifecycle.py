@@ -155,7 +155,7 @@ class VaultLifecycle(VaultGate):
             elif self._idle_lock_applies(session) and self._deadlines.idle_is_over():
                 self.lock(LockReason.IDLE)
             elif self._retry_is_due():
-                self._retry_writing()
+                self._retry_writing(session)
                 self._check_if_old(session)
         finally:
             self._operation.release()
@@ -182,9 +182,14 @@ class VaultLifecycle(VaultGate):
         if self._condition.reason() == LockReason.KEYRING_LOCKED and self._retry_is_due():
             self._open_unattended(has_terminal=True)
 
-    def _retry_writing(self) -> None:
+    def _retry_writing(self, session: VaultSession) -> None:
         if self.state is VaultState.READ_ONLY:
-            if ballast.can_write(self.paths) and ballast.ensure(self.paths):
+            if not (ballast.can_write(self.paths) and ballast.ensure(self.paths)):
+                return
+            if session.frozen:  # opened on a read-only disk: needs connections that can write
+                with self.exclusive(session):
+                    pass
+            else:
                 self._writes_work()
         elif self.state is VaultState.UNLOCKED:
             ballast.ensure(self.paths)

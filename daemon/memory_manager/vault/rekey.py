@@ -187,8 +187,9 @@ def _fsync(path: Path) -> None:
 def remove_copy(paths: VaultPaths) -> None:
     """Delete ``vault.db.rekey`` and its companions, if any."""
     for suffix in ("", "-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            paths.rekey_copy.with_name(paths.rekey_copy.name + suffix).unlink()
+        leftover = paths.rekey_copy.with_name(paths.rekey_copy.name + suffix)
+        if leftover.exists():  # a read-only disk refuses even to delete what is not there
+            leftover.unlink()
 
 
 def drop_previous(paths: VaultPaths) -> None:

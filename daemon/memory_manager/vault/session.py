@@ -17,7 +17,7 @@ from memory_manager.base.times import now_ms
 from memory_manager.vault import integrity, kdf, state_rows
 from memory_manager.vault.anchor import Freshness
 from memory_manager.vault.anchor_keeper import AnchorKeeper
-from memory_manager.vault.connection import SMALL_CACHE_KIB, open_database
+from memory_manager.vault.connection import SMALL_CACHE_KIB, disk_is_read_only, open_database
 from memory_manager.vault.credential_slots import UnlockSource
 from memory_manager.vault.errors import LockReason, VaultLocked
 from memory_manager.vault.opening import Inspection, VaultKeys
@@ -68,6 +68,7 @@ class VaultSession:
         self.last_auth = last_auth
         self.recovery = found.recovery
         self.last_check_ms = found.last_check_ms
+        self.frozen = disk_is_read_only(paths.database)
         self._store: Store | None = None
         self._keeper: AnchorKeeper | None = None
         self._closed = False
@@ -76,8 +77,8 @@ class VaultSession:
 
     @property
     def read_only(self) -> bool:
-        """Whether the freshness check forbids writing."""
-        return self.found.freshness is not Freshness.FRESH
+        """Whether the freshness check forbids writing, or the disk does."""
+        return self.frozen or self.found.freshness is not Freshness.FRESH
 
     @property
     def insecure(self) -> bool:
@@ -86,8 +87,9 @@ class VaultSession:
 
     @property
     def trouble(self) -> str | None:
-        """Why the vault may not be written, in one word for ``status``."""
-        return self.found.freshness.value if self.read_only else None
+        """What the freshness check found, in one word for ``status``; None when all is well."""
+        fresh = self.found.freshness is Freshness.FRESH
+        return None if fresh else self.found.freshness.value
 
     @property
     def closing(self) -> bool:
