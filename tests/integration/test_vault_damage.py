@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_vault import small_vault
 from sqlcipher3 import dbapi2 as sqlcipher
 from vault_harness import PASSPHRASE, VaultHome, notes, wait_for, write_note
 
+from memory_manager.base.identifiers import memory_id_from_bytes
 from memory_manager.vault import integrity
 from memory_manager.vault.connection import open_database
 from memory_manager.vault.errors import (
@@ -217,3 +219,35 @@ def test_half_written_files_of_a_crash_are_cleared(home: VaultHome) -> None:
         pass
     names = {path.name for path in home.directory.iterdir()}
     assert not [name for name in names if "0011" in name]
+
+
+def test_t08_the_memories_on_a_damaged_page_are_listed_and_the_rest_is_served(
+    tmp_path: Path,
+) -> None:
+    with small_vault(tmp_path) as vault:
+        stored = {
+            vault.remember(f"{number} " + "long " * 3_000).row.id: number for number in range(12)
+        }
+    data = bytearray(vault.path.read_bytes())
+    data[len(data) - PAGE + 1000] ^= 8
+    vault.path.write_bytes(data)
+    with small_vault(tmp_path) as damaged:
+        report = damaged.read(integrity.check)
+        lost = damaged.read(integrity.unreadable_records)
+        assert not report.ok
+        assert len(lost) == 1
+        assert lost[0].id is not None
+        (gone,) = {memory_id_from_bytes(row.id) for row in lost if row.id is not None}
+        assert gone in stored
+        for memory_id in stored.keys() - {gone}:
+            row = damaged.row(memory_id)
+            assert row is not None
+            assert row.content.startswith(f"{stored[memory_id]} ")
+        damaged.remember("and writing goes on")
+
+
+def test_a_whole_database_has_no_lost_memories(tmp_path: Path) -> None:
+    with small_vault(tmp_path) as vault:
+        vault.remember("one")
+        assert vault.read(integrity.check).ok
+        assert vault.read(integrity.unreadable_records) == ()
