@@ -76,11 +76,13 @@ def test_ranking_only_likely_rows_gives_the_rows_of_a_full_ranking(
 
 def test_stems_are_those_of_the_index() -> None:
     endings = """- s es ed ing er ers ation ations ational izer ization ness fulness ful able
-        ibility ies y ly ement ion eed edly ous ousness ive iveness al ality ator sses ll e""".split()
+        ibility ies y ly ement ion eed edly ous ousness ive iveness al ality ator sses ll e"""
     roots = """run hop relat condit valu hesit digit conform radic predic oper feud decis hope call
         form sensit trip triplic elect good allow infer adjust rev gyroscop fil tann fall sky by a
-        is fly control roll caress pon agre plaster siz""".split()
-    candidates = sorted({root + ending.strip("-") for root in roots for ending in endings})
+        is fly control roll caress pon agre plaster siz"""
+    candidates = sorted(
+        {root + ending.strip("-") for root in roots.split() for ending in endings.split()}
+    )
     connection = dbapi2.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE f USING fts5(b, tokenize='porter unicode61')")
     connection.execute("CREATE VIRTUAL TABLE v USING fts5vocab(f, 'instance')")

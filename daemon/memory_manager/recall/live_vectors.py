@@ -83,6 +83,7 @@ class LiveVectors:
         doubled = np.unique(unique[counts > 1] >> _PIECE_BITS).tolist()
         for rowid in doubled:
             index.drop(rowid)  # nobody can tell which one is of this version
+        index.recount()
         with self._lock:
             for change in self._held_back.pop(model.rowid, []):
                 change(index)

@@ -125,6 +125,14 @@ class VectorIndex:
                 block.n += count
                 start += count
 
+    def recount(self) -> None:
+        """Count rows exactly after bulk loads: pieces of one row may have come in two parts."""
+        with self._lock:
+            living = [
+                block.rowids[: block.n][block.gate.alive[: block.n]] for block in self._blocks
+            ]
+            self._rows = len(np.unique(np.concatenate([*living, np.empty(0, np.int64)])))
+
     def put(self, rowid: int, scales: Floats, codes: Codes, facts: GateFacts) -> None:
         """The vectors of a row, one per piece, in place of those it had."""
         count = len(scales)
