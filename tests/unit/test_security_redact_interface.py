@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import Any, cast
@@ -13,6 +14,7 @@ from memory_manager.security.errors import SanitizerFailed
 from memory_manager.security.redact import (
     RULESET_VERSION,
     Severity,
+    label_words,
     sanitize_row,
     sanitize_server_write,
 )
@@ -152,3 +154,19 @@ def test_the_registry_is_well_formed() -> None:
         for forbidden in ("(?=", "(?!", "(?<", "(?>", "++", "*+", "?+", "\\1"):
             assert forbidden not in rule.pattern, (rule.id, forbidden)
     assert RULESET_VERSION
+
+
+def _ruleset_digest() -> str:
+    """What decides which texts are redacted, as data: shapes, names of checks, word lists."""
+    words = {
+        name: sorted(value) if isinstance(value, frozenset) else value
+        for name, value in vars(label_words).items()
+        if name.isupper()
+    }
+    described = json.dumps([[repr(rule) for rule in RULES], words, sorted(ALL_IDS)], sort_keys=True)
+    return hashlib.sha256(described.encode()).hexdigest()[:16]
+
+
+def test_a_changed_rule_set_has_a_new_version() -> None:
+    """When this fails: raise RULESET_VERSION, then pin the new digest beside it."""
+    assert {RULESET_VERSION: _ruleset_digest()} == {"1": "ffa1f3bc04e1e000"}

@@ -118,7 +118,7 @@ def authorization(text: str, lowered: str) -> Iterator[Hit]:
         for digest in _DIGEST.finditer(text):
             yield Hit(*digest.span(1), "auth-header", Severity.CREDENTIAL, 1)
     for word in ("bearer", "basic", "ssws", "apikey"):
-        if word + " " not in lowered and word + "\t" not in lowered:
+        if word not in lowered or (word + " " not in lowered and word + "\t" not in lowered):
             continue
         for found in _SCHEME.finditer(text):
             value = found["value"].rstrip(".")

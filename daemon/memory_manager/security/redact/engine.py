@@ -173,9 +173,13 @@ def _evaluate(
         return None
     start, end = found.span(rule.group)
     if found.end() == limit and limit < run_end:
+        if rule.validator is not None and rule.validator.startswith("edges"):
+            return None  # the shape does not stand on its own, it goes on
         # the window cut the body: it goes on while its kind of character does
         tail = _TOKEN_RUN.match(text, limit, run_end)
-        end = tail.end() if tail is not None and end == limit else end
+        if tail is not None and end == limit:
+            budget.charge(tail.end() - limit)
+            end = tail.end()
     if rule.validator is not None and not VALIDATORS[rule.validator](text, start, end):
         return None
     if is_placeholder(text[start:end]) or _is_fill(rule, text, start, end, position):

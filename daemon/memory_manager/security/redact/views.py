@@ -206,11 +206,13 @@ def _decode(escape: str) -> str:
 
 _HALF: Final = r"[0-9A-Za-z_+/=.:~-]"
 _BREAK: Final = re.compile(
-    r"(?:[\"'](?<=" + _HALF + r"{3}[\"'])[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?"
+    r"(?:[\"'](?=[ \t\r\n\\+.&|<\"'])(?<="
+    + _HALF
+    + r"{3}[\"'])[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?"
     r"[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?[\"']"
     r"|\n(?<=[0-9A-Za-z_+/=.~\-\\\r \t]\n)[ \t]{0,40}(?:(?:>[ \t]?){1,4}|[|#*+][ \t]{0,4})?"
     r"|\\n(?<=" + _HALF + r"{3}\\n)[ \t]{0,40})"
-    r"(?=" + _HALF + r"{3})(?=[0-9]|" + _HALF + r"{1,79}?[0-9A-Z])"
+    r"(?=[0-9]|[A-Z]?[a-z_+/=.:~-]{1,79}+[0-9A-Z]|[A-Z][0-9A-Z])(?=" + _HALF + r"{3})"
 )
 # the first blanks are spelt out, because a group costs much more to try than to literals
 _SPACED: Final = re.compile(
