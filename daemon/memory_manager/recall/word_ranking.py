@@ -6,7 +6,7 @@ a tenth; only rows that can still win are given to ``bm25()``. A term adds less 
 ``SATURATION`` times its idf, so the first ``exact`` rows are those of a full ranking, proven for
 each query; further down a row of half the weight may be missing.
 
-100 000 rows, questions with common words, one core, CPU p50 / p95 (2025-11): full ranking with
+100 000 rows, questions with common words, one core, CPU p50 / p95 (2026-11): full ranking with
 join 32 / 58 ms, this 11 / 28 ms; the first hundred scores were equal in 40 of 40 questions.
 """
 
