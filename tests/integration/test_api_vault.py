@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,7 +50,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SandboxDaemon:
 
 
 @pytest.fixture(scope="module")
-def guarded(made: SandboxDaemon) -> Iterator[SandboxDaemon]:
+def pristine(made: SandboxDaemon) -> Path:
+    """A copy of the vault's directory from before any daemon ran on it."""
+    return shutil.copytree(made.home / "vault", made.home.with_name("pristine"))
+
+
+@pytest.fixture(scope="module")
+def guarded(made: SandboxDaemon, pristine: Path) -> Iterator[SandboxDaemon]:
     """Its daemon, started without the key file: locked until somebody enters the passphrase."""
     made.keyless = True
     with made.start():
@@ -345,13 +352,12 @@ def test_a_bad_key_file_leaves_the_vault_locked(
 
 
 @pytest.fixture
-def refused_status(tmp_path: Path, made: SandboxDaemon) -> Callable[[Path], Any]:
+def refused_status(tmp_path: Path, pristine: Path) -> Callable[[Path], Any]:
     """Status of a daemon on a copy of the vault, started with the given key file."""
-    import shutil
 
     def status(key: Path) -> Any:
         copy = SandboxDaemon(tmp_path / "home", key_file_path=key)
-        shutil.copytree(made.home / "vault", copy.home / "vault")
+        shutil.copytree(pristine, copy.home / "vault")
         copy.home.chmod(0o700)
         with copy.start():
             return copy.status()["vault"]

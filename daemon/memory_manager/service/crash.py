@@ -96,6 +96,7 @@ def install_exception_hooks(directory: Path, version: str) -> None:
             return
         log_event(_log, "uncaught_exception", level=logging.ERROR, error=error)
         record_crash(directory, kind.__name__, version)
+        print(f"memlocket: stopped by {kind.__name__}; the log says where", file=sys.stderr)
 
     def uncaught_in_thread(arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:
