@@ -10,11 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
+from memory_manager.recall.centring import Centring, read_centring
 from memory_manager.recall.embedder import TextKind, Vector
 from memory_manager.recall.models.installed import PreparedModel
 from memory_manager.recall.models.manifest import Backend, Manifest
-
-Progress = Iterator[None]
 
 
 class WorkerBackend(Protocol):
@@ -46,35 +45,17 @@ class EmbeddingPlan(Protocol):
         ...
 
 
-def finish_vectors(raw: Vector, mean: Vector | None) -> Vector:
-    """``normalise(normalise(v) - mean)`` row by row; a row that is no vector becomes NaN."""
-    unit = normalise(raw)
-    return unit if mean is None else normalise(unit - mean)
-
-
-def normalise(rows: Vector) -> Vector:
-    """Unit length per row in float32; NaN where the length is zero or not finite."""
-    lengths = np.linalg.norm(rows.astype(np.float32), axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = rows / lengths
-    unit[~np.isfinite(lengths[:, 0]) | (lengths[:, 0] <= 1e-12)] = np.nan
-    return np.asarray(unit, dtype=np.float32)
-
-
 def usable_rows(rows: Vector) -> Vector:
     """Drop rows that are not finite."""
     return rows[np.isfinite(rows).all(axis=1)]
 
 
-def read_mean(model: PreparedModel) -> Vector | None:
-    """The centring vector, shape ``(dim,)``, or None for a model that is not centred."""
-    centring = model.manifest.centring
-    if centring is None:
+def centring_of(model: PreparedModel) -> Centring | None:
+    """None for a model that is not centred."""
+    manifest = model.manifest
+    if manifest.centring is None:
         return None
-    mean = np.fromfile(model.folder / centring.file, dtype="<f4")
-    if mean.shape != (model.manifest.dim,) or not np.isfinite(mean).all():
-        raise ValueError("mean vector")
-    return np.asarray(mean, dtype=np.float32)
+    return read_centring(model.folder / manifest.centring.file, manifest.dim)
 
 
 def prompt_of(manifest: Manifest, kind: TextKind) -> str:

@@ -1,7 +1,7 @@
 """The worker's main loop: reads frames, runs two lanes, writes frames. Knows no model library.
 
-Contract: recall.md 2. Three threads: this one reads, one answers queries, one works on batches. A
-batch goes in small steps and waits between two of them while a query runs.
+Contract: recall.md 2. Two threads: this one reads and answers queries, the other one works on
+batches, in small steps, and waits between two of them while a query runs. onnxruntime adds a third.
 """
 
 from __future__ import annotations
@@ -79,30 +79,30 @@ class _Worker:
         self._inbox = inbox
         self._outbox = outbox
         self._write_lock = threading.Lock()
-        self._queries: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._batches: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._no_query = threading.Event()
         self._no_query.set()
-        self._backend: WorkerBackend | None = None
 
     def run(self) -> None:
-        threading.Thread(target=self._query_thread, daemon=True).start()
+        backend = self._load_or_exit()
+        threading.Thread(target=self._batch_thread, args=(backend,), daemon=True).start()
         decoder = Decoder()
         try:
             while data := os.read(self._inbox, _READ_BYTES):
                 for frame in decoder.feed(data):
-                    self._dispatch(frame)
+                    self._dispatch(backend, frame)
         except FrameError:
             os._exit(EXIT_PROTOCOL)
         except OSError:
             pass  # the daemon is gone
         os._exit(0)
 
-    def _dispatch(self, frame: Frame) -> None:
+    def _dispatch(self, backend: WorkerBackend, frame: Frame) -> None:
         if frame.type is FrameType.EMBED:
             if frame.string("lane") == Lane.QUERY:
                 self._no_query.clear()
-                self._queries.put(frame)
+                self._answer(backend, frame, between_steps=lambda: None)
+                self._no_query.set()
             else:
                 self._batches.put(frame)
         elif frame.type is FrameType.PING:
@@ -111,17 +111,6 @@ class _Worker:
             os._exit(0)
         else:
             raise FrameError("unexpected frame")
-
-    def _query_thread(self) -> None:
-        backend = self._load_or_exit()
-        threading.Thread(target=self._batch_thread, args=(backend,), daemon=True).start()
-        while True:
-            frame = self._queries.get()
-            try:
-                self._answer(backend, frame, between_steps=lambda: None)
-            finally:
-                if self._queries.empty():
-                    self._no_query.set()
 
     def _load_or_exit(self) -> WorkerBackend:
         started = time.monotonic()

@@ -8,15 +8,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from memory_manager.recall.centring import finish_vectors
 from memory_manager.recall.embedder import MAX_PIECES, TextKind, Vector
 from memory_manager.recall.models.installed import PreparedModel
 from memory_manager.recall.models.manifest import Pooling
-from memory_manager.recall.worker_backends import (
-    finish_vectors,
-    prompt_of,
-    read_mean,
-    usable_rows,
-)
+from memory_manager.recall.worker_backends import centring_of, prompt_of, usable_rows
 from memory_manager.recall.worker_pieces import PIECE_TOKENS, split_text
 
 Ids = npt.NDArray[np.int64]
@@ -98,7 +94,7 @@ class OrtBackend:
         )
         self._manifest = manifest
         self._tokens = TokenIds(model.folder / "tokenizer.json", manifest.max_tokens)
-        self._mean = read_mean(model)
+        self._centring = centring_of(model)
         self.model_key = manifest.model_key
         self.dim = manifest.dim
 
@@ -128,7 +124,7 @@ class OrtBackend:
             mask[index, : len(row)] = 1
         (hidden,) = self._session.run(None, {"input_ids": ids, "attention_mask": mask})
         pooled = pool(np.asarray(hidden, dtype=np.float32), mask, self._manifest.pooling)
-        return finish_vectors(pooled, self._mean)
+        return finish_vectors(pooled, self._centring)
 
 
 class OrtPlan:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from memory_manager.recall.centring import finish_vectors
 from memory_manager.recall.embedder import MAX_PIECES, TextKind, Vector
 from memory_manager.recall.models.installed import PreparedModel
 from memory_manager.recall.models.st_folder import load_sentence_transformer
-from memory_manager.recall.worker_backends import finish_vectors, prompt_of, read_mean, usable_rows
+from memory_manager.recall.worker_backends import centring_of, prompt_of, usable_rows
 from memory_manager.recall.worker_pieces import PIECE_TOKENS, split_text
 
 STEP_PIECES = 4
@@ -28,7 +29,7 @@ class StBackend:
             model.folder / ST_FOLDER, bfloat16=manifest.quant == "st-bf16"
         )
         self._manifest = manifest
-        self._mean = read_mean(model)
+        self._centring = centring_of(model)
         self.model_key = manifest.model_key
         self.dim = manifest.dim
 
@@ -60,7 +61,7 @@ class StBackend:
             convert_to_numpy=True,
             show_progress_bar=False,
         )
-        return finish_vectors(np.asarray(raw, dtype=np.float32), self._mean)
+        return finish_vectors(np.asarray(raw, dtype=np.float32), self._centring)
 
 
 class StPlan:

@@ -1,4 +1,4 @@
-"""What a preparation measures on this machine: the mean, the agreement with float32, the dtype.
+"""What a preparation measures on this machine: the centring, the agreement with float32, the dtype.
 
 Contract: recall.md 3.3 step 5 and section 5. Only in the preparing subprocess.
 """
@@ -17,16 +17,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from memory_manager.recall.centring import (
+    LANGUAGE_SHARE_REMOVED,
+    finish_vectors,
+    measure_centring,
+    normalise,
+)
 from memory_manager.recall.embedder import TextKind, Vector
 from memory_manager.recall.models.installed import PreparedModel
 from memory_manager.recall.models.manifest import Backend, Centring
-from memory_manager.recall.worker_backends import (
-    WorkerBackend,
-    finish_vectors,
-    load_backend,
-    normalise,
-    read_mean,
-)
+from memory_manager.recall.worker_backends import WorkerBackend, centring_of, load_backend
 
 MIN_MEAN_COSINE = 0.98
 MIN_COSINE = 0.95
@@ -37,8 +37,14 @@ _CHUNK = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextSet:
+    """``groups`` has the texts of one language each."""
+
     id: str
-    texts: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(text for group in self.groups for text in group)
 
 
 def neutral_texts() -> TextSet:
@@ -55,7 +61,7 @@ def _read_texts(name: str) -> TextSet:
     raw = importlib.resources.files("memory_manager.recall").joinpath(name).read_text("utf-8")
     value = cast("dict[str, Any]", json.loads(raw))
     groups = cast("dict[str, list[str]]", value["texts"])
-    return TextSet(str(value["id"]), tuple(text for group in groups.values() for text in group))
+    return TextSet(str(value["id"]), tuple(tuple(group) for group in groups.values()))
 
 
 def _processor() -> str:
@@ -98,20 +104,27 @@ class Agreement:
         }
 
 
-def write_mean(model: PreparedModel, name: str, *, centred: bool | None) -> Centring | None:
-    """Write the mean of the neutral texts beside the model; None when it is not centred.
+def write_centring(model: PreparedModel, name: str, *, centred: bool | None) -> Centring | None:
+    """Write the centring file beside the model; None when it is not centred.
 
     ``model`` must not be centred yet. ``centred`` None lets the vectors decide.
     """
     if centred is False:
         return None
     neutral = neutral_texts()
-    mean = embed_all(load_backend(model), neutral.texts, TextKind.DOCUMENT).mean(axis=0)
-    if centred is None and float(np.linalg.norm(mean)) < _MIN_SHARED_DIRECTION:
+    backend = load_backend(model)
+    centring = measure_centring(
+        [embed_all(backend, texts, TextKind.DOCUMENT) for texts in neutral.groups]
+    )
+    if centred is None and centring.mean_length < _MIN_SHARED_DIRECTION:
         return None
-    data = np.asarray(mean, dtype="<f4").tobytes()
+    data = centring.as_bytes()
     (model.folder / name).write_bytes(data)
-    return Centring(neutral.id, name, hashlib.sha256(data).hexdigest())
+    return Centring(
+        f"{neutral.id}-lang{round(100 * LANGUAGE_SHARE_REMOVED)}",
+        name,
+        hashlib.sha256(data).hexdigest(),
+    )
 
 
 def embed_all(backend: WorkerBackend, texts: Sequence[str], kind: TextKind) -> Vector:
@@ -142,7 +155,7 @@ def agreement(model: PreparedModel, reference: Any) -> Agreement:
                 dtype=np.float32,
             )
         ),
-        read_mean(model),
+        centring_of(model),
     )
     if len(ours) != len(theirs):
         return Agreement(0.0, 0.0, equal_ids=False)

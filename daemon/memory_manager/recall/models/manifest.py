@@ -45,7 +45,7 @@ class FileRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Centring:
-    """The neutral text set and the file with its mean vector (float32, little-endian)."""
+    """The neutral text set and the file with what it measured (recall/centring.py)."""
 
     id: str
     file: str

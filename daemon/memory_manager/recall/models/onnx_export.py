@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,18 @@ def export_onnx(model: Any, path: Path) -> None:
         )
 
 
-def quantise(source: Path, target: Path, *, reduced_range: bool = False) -> None:
-    """Per-channel dynamic int8 of the float32 file.
+def quantise(
+    source: Path, target: Path, *, reduced_range: bool = False, float_nodes: Sequence[str] = ()
+) -> None:
+    """Per-channel dynamic int8 of the float32 file; nodes that end in ``float_nodes`` stay float32.
 
     ``reduced_range`` uses 7 bits, unsigned: processors with AVX2 only saturate signed x unsigned.
     """
+    import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    graph = onnx.load(str(source), load_external_data=False).graph
+    excluded = [node.name for node in graph.node if node.name.endswith(tuple(float_nodes))]
 
     logging.getLogger().setLevel(logging.ERROR)  # it advises preprocessing, which we do not need
     quantize_dynamic(
@@ -73,4 +80,5 @@ def quantise(source: Path, target: Path, *, reduced_range: bool = False) -> None
         reduce_range=reduced_range,
         weight_type=QuantType.QUInt8 if reduced_range else QuantType.QInt8,
         op_types_to_quantize=_QUANTISED_OPERATORS,
+        nodes_to_exclude=excluded,
     )

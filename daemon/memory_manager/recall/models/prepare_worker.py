@@ -51,7 +51,7 @@ from memory_manager.recall.worker_loop import tie_to_parent
 
 _STEPS = ("verify", "rebuild", "load", "export", "quantise", "centre", "check", "install")
 _LOWEST_PRIORITY = 19
-_MEAN_NAME = "mean.f32"
+_CENTRING_NAME = "mean.f32"
 _ST_FOLDER = "st"
 _MAX_TOKENS_DEFAULT = 512
 _PACKAGES = ("sentence-transformers", "torch", "transformers", "onnxruntime", "tokenizers")
@@ -70,6 +70,7 @@ class _Recipe:
     query_prompt: str | None  # None: what the folder says
     document_prompt: str | None
     centred: bool | None  # None: decided by how close together its vectors lie
+    float_nodes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Preparation:
                 _Recipe(
                     model.id, model.base, model.revision, model.licence, folder,
                     model.pins[model.weights], model.query_prompt, model.document_prompt,
-                    model.centred,
+                    model.centred, model.float_nodes,
                 )
             )  # fmt: skip
 
@@ -151,8 +152,8 @@ class Preparation:
                 self._write_files(recipe, reference, variant, scratch)
                 draft = _manifest(recipe, reference, variant, scratch, None, {})
                 self._report("centre")
-                centring = checks.write_mean(
-                    PreparedModel(scratch, draft), _MEAN_NAME, centred=recipe.centred
+                centring = checks.write_centring(
+                    PreparedModel(scratch, draft), _CENTRING_NAME, centred=recipe.centred
                 )
                 model = PreparedModel(
                     scratch, _manifest(recipe, reference, variant, scratch, centring, {})
@@ -190,7 +191,12 @@ class Preparation:
             export_onnx(reference, full)
             if variant.quant != "fp32":
                 self._report("quantise")
-                quantise(full, scratch / "model_int8.onnx", reduced_range=variant.reduced_range)
+                quantise(
+                    full,
+                    scratch / "model_int8.onnx",
+                    reduced_range=variant.reduced_range,
+                    float_nodes=recipe.float_nodes,
+                )
                 full.unlink()
         except ImportError:
             raise
@@ -245,6 +251,7 @@ def _manifest(
 ) -> Manifest:
     prompts: dict[str, str] = dict(model.prompts or {})
     pooling = _pooling(model) if variant.backend is Backend.ORT else None
+    quantised = variant.quant.endswith("-pc") and bool(recipe.float_nodes)
     return Manifest(
         id=recipe.id,
         base=recipe.base,
@@ -258,7 +265,7 @@ def _manifest(
         document_prompt=_first(
             recipe.document_prompt, prompts.get("document"), prompts.get("passage")
         ),
-        quant=variant.quant,
+        quant=variant.quant + (f"-f{len(recipe.float_nodes)}" if quantised else ""),
         centring=centring,
         weights_sha256=recipe.weights_sha256,
         files={

@@ -28,7 +28,10 @@ _WEIGHTS = "model.safetensors"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model we ship a recipe for. ``pins`` are SHA-256 by file name inside ``folder``."""
+    """A model we ship a recipe for. ``pins`` are SHA-256 by file name inside ``folder``.
+
+    ``float_nodes`` ends the names of ONNX nodes that stay float32 because their input has outliers.
+    """
 
     id: str
     base: str
@@ -41,6 +44,7 @@ class KnownModel:
     query_prompt: str
     document_prompt: str
     centred: bool
+    float_nodes: tuple[str, ...] = ()
 
 
 E5 = KnownModel(
@@ -55,6 +59,8 @@ E5 = KnownModel(
     query_prompt="query: ",
     document_prompt="passage: ",
     centred=True,
+    # this one layer makes 40 % of the whole quantisation error (1 - cosine .0147 -> .0087)
+    float_nodes=("/encoder/layer.4/output/dense/MatMul",),
 )
 MINILM = KnownModel(
     id=FALLBACK_MODEL,
