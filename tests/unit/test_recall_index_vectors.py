@@ -54,6 +54,7 @@ def filled(
         gate.place[:] = places
     scales, codes = quantise(vectors, vectors.shape[1])
     index.extend(np.arange(1, count + 1), scales, codes, gate)
+    index.recount()
     return index
 
 

@@ -13,7 +13,8 @@ also weighs little, and neither has to be told which kind of conversation it is 
 Without vectors the order is that of BM25, without word hits that of the cosines.
 
 2026-11-30, SEMANTIC_UNIT chosen on the LoCoMo development conversations; points of hit@5 /
-recall@10 above the better of the two legs; left convex 0.6/0.4 of min-max normalised legs, right this:
+recall@10 above the better of the two legs; left convex 0.6/0.4 of min-max normalised legs, right
+this:
 
     LoCoMo, e5 (words 61.4, meaning 59.5)                          +8.7 / +7.7    +7.9 / +8.2
     LoCoMo, MiniLM (61.4, 48.3)                                    +4.6 / +5.5    +3.4 / +5.1

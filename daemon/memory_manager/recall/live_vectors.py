@@ -8,6 +8,7 @@ is idempotent, so it does no harm when the load has seen it already.
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -139,24 +140,23 @@ class _AllFacts:
     """The gate's columns of all live rows, sorted by rowid."""
 
     def __init__(self, connection: Connection, book: PlaceBook) -> None:
-        rows = connection.execute(
-            "SELECT rowid, created_at_ms, updated_at_ms, ifnull(expires_at_ms, ?),"
-            " bucket, scope, agent_id, memory_type, path FROM record"
-            " WHERE status <> 'deleted' ORDER BY rowid",
+        # Two long texts instead of 100 000 tuples: half the time. JSON escapes control characters,
+        # so no value can contain the separator.
+        numbers, places = connection.execute(
+            "SELECT group_concat(rowid || ' ' || created_at_ms || ' ' || updated_at_ms || ' '"
+            " || ifnull(expires_at_ms, ?), ' '),"
+            " group_concat(json_array(bucket, scope, agent_id, memory_type, path), char(30))"
+            " FROM (SELECT * FROM record WHERE status <> 'deleted' ORDER BY rowid)",
             (NEVER_MS,),
-        ).fetchall()
-        numbers: dict[tuple[object, ...], int] = {}
-        places = np.empty(len(rows), np.uint32)
-        for position, row in enumerate(rows):
-            key = row[4:]
-            number = numbers.get(key)
-            if number is None:
-                number = numbers[key] = book.number(Place(*key))
-            places[position] = number
-        times = np.array([row[:4] for row in rows], np.int64).reshape(len(rows), 4)
+        ).fetchone()
+        times = np.fromstring(numbers or "", np.int64, sep=" ").reshape(-1, 4)
+        number_of: dict[str, int] = {}
+        keys = places.split("\x1e") if places else []
+        for key in set(keys):
+            number_of[key] = book.number(Place(*json.loads(key)))
+        self._places = np.fromiter((number_of[key] for key in keys), np.uint32, len(keys))
         self._rowids = times[:, 0]
         self._times = times
-        self._places = places
 
     def columns(self, rowids: npt.NDArray[np.int64]) -> GateColumns:
         """Facts of these rows; a vector whose row is gone is not alive."""

@@ -104,8 +104,9 @@ class VectorIndex:
         return len(self._blocks) * BLOCK_SLOTS * per_slot
 
     def extend(self, rowids: Rowids, scales: Floats, codes: Codes, gate: GateColumns) -> None:
-        """Append many slots at once; rows must not be in the index yet. ``gate.alive`` is used as
-        is.
+        """Append many slots at once; ``gate.alive`` is used as it is.
+
+        The rows must not be in the index yet; ``recount`` counts them afterwards.
         """
         with self._lock:
             start = 0
@@ -121,7 +122,6 @@ class VectorIndex:
                     getattr(block.gate, name)[here] = getattr(gate, name)[there]
                 alive = gate.alive[there]
                 self._dead += count - int(np.count_nonzero(alive))
-                self._rows += len(np.unique(rowids[there][alive]))
                 block.n += count
                 start += count
 
@@ -145,6 +145,8 @@ class VectorIndex:
         )
         self.drop(rowid)
         self.extend(np.full(count, rowid, np.int64), scales, codes, gate)
+        with self._lock:
+            self._rows += 1
 
     def drop(self, rowid: int) -> None:
         """A row's vectors die and are overwritten; unknown rows are no error."""

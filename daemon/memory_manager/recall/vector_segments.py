@@ -191,7 +191,8 @@ def read_segment(connection: Connection, segment_id: int, dim: int) -> StoredVec
     if int(n - np.count_nonzero(living)) != dead or not np.isfinite(scales).all():
         return None
     rowids, pieces = keys["rowid"].astype(np.int64), keys["piece"].astype(np.int64)
-    if (rowids[living] <= 0).any() or len(np.unique(keys[living])) != np.count_nonzero(living):
+    named = rowids[living] << 16 | pieces[living]
+    if (rowids[living] <= 0).any() or len(np.unique(named)) != len(named):
         return None
     if dead:
         rowids, pieces, scales, codes = (a[living] for a in (rowids, pieces, scales, codes))
