@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from memory_manager.recall.rebuild import What
 from memory_manager.recall.requests import Degraded, SearchRequest, TimeOrder
 from memory_manager.vault.errors import VaultLocked
 from memory_manager.vault.filters import RowFilter
-from memory_manager.vault.rows import ForgetMode, MemoryChange
+from memory_manager.vault.rows import ForgetMode, MemoryChange, MemoryDraft
 
 
 async def test_words_answer_without_a_model_and_say_so(tmp_path: Path) -> None:
@@ -340,6 +341,52 @@ async def test_an_expired_row_is_found_by_neither_leg(tmp_path: Path) -> None:
         limit = now_ms() + 300
         await vault.until(lambda: now_ms() > limit)
         assert await vault.contents("parking permit") == ["parking permit zone C"]
+
+
+async def test_a_guess_at_the_answer_pulls_the_query_towards_it(tmp_path: Path) -> None:
+    embedder = HashEmbedder()
+    async with recall_vault(tmp_path, embedder) as vault:
+        vault.remember("alpha beta gamma")
+        vault.remember("delta epsilon zeta")
+        await vault.vectors_ready(2)
+        plain = await vault.search("omega")
+        guided = await vault.search("omega", hypothetical_answer="delta epsilon zeta")
+        assert guided.hits[0].row.content == "delta epsilon zeta"
+        by_content = {hit.row.content: hit.cosine for hit in plain.hits}
+        assert guided.hits[0].cosine is not None
+        assert guided.hits[0].cosine > (by_content["delta epsilon zeta"] or 0.0) + 0.2
+
+
+async def test_readers_a_writer_and_the_queue_go_on_together(tmp_path: Path) -> None:
+    async with recall_vault(tmp_path, HashEmbedder()) as vault:
+        memories, store = vault.vault.memories, vault.vault.store
+
+        async def write(start: int) -> None:
+            for number in range(start, start + 25):
+                draft = MemoryDraft(f"ferry timetable number {number}", "notes")
+                outcome = await store.write(lambda tx, d=draft: memories.remember(tx, d, writer()))
+                if number % 5 == 0:
+                    row = outcome.row
+                    await store.write(
+                        lambda tx, i=row.id: memories.forget(
+                            tx, i, ForgetMode.SOFT_DELETE, writer()
+                        )
+                    )
+
+        async def read() -> None:
+            for number in range(15):
+                found = await vault.search(f"ferry timetable {number}", limit=5)
+                assert len({hit.row.id for hit in found.hits}) == len(found.hits)
+
+        async with asyncio.TaskGroup() as group:
+            for start in (0, 25, 50, 75):
+                group.create_task(write(start))
+            for _ in range(8):
+                group.create_task(read())
+        await vault.vectors_ready(80)
+        found = await vault.search("ferry timetable", limit=100)
+        assert len(found.hits) == 80
+        assert all(hit.cosine is not None for hit in found.hits)
 
 
 def _models(vault: SmallVault) -> list[tuple[str, str]]:

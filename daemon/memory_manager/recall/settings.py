@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 
 from memory_manager.base.errors import InvalidInput
-
-
-class Dedupe(enum.StrEnum):
-    """How equal two texts must be for a write to answer ``deduplicated``."""
-
-    NORMALISED = "normalised"
-    EXACT = "exact"
-    OFF = "off"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +33,6 @@ class RecallSettings:
     query_embed_timeout_ms: int = 150
     embedding_batch: int = 32
     embedding_duty: float = 0.5
-    dedupe: Dedupe = Dedupe.NORMALISED
 
     def __post_init__(self) -> None:
         if not 1 <= self.embedding_batch <= 32:
