@@ -20,8 +20,8 @@ def test_bench_of_a_small_vault(tmp_path: Path) -> None:
     print("\n" + show(report, False))
     figures = report["300 rows"]
     assert isinstance(figures, dict)
-    assert figures["http"]["recall"]["search"].count == 40
-    assert figures["http"]["footprint"]["bytes_per_memory"] > 100
+    assert figures["http"]["recall"]["search"].count == 20
+    assert figures["http"]["after_start"]["bytes_per_memory"] > 100
 
 
 def test_encryption_costs_a_bounded_factor(tmp_path: Path) -> None:
