@@ -41,7 +41,7 @@ def test_memory_ids_round_trip_and_refuse_other_spellings() -> None:
         memory_id_bytes(memory_id.upper())  # type: ignore[arg-type]
 
 
-@given(st.integers(min_value=0, max_value=253_402_300_799_999))
+@given(st.integers(min_value=-62_135_596_800_000, max_value=253_402_300_799_999))
 def test_times_round_trip_to_the_millisecond(unix_ms: int) -> None:
     assert parse_rfc3339(rfc3339(unix_ms), "since") == unix_ms
 
@@ -53,6 +53,18 @@ def test_a_time_without_offset_or_sense_is_refused(text: str) -> None:
     assert caught.value.field == "since"
 
 
+@pytest.mark.parametrize(
+    "text", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:60Z"]
+)
+def test_a_moment_that_could_not_be_written_down_again_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_rfc3339(text, "expires_at")
+
+
+def test_the_last_moment_of_all_is_not_rounded_up_into_year_10000() -> None:
+    assert rfc3339(parse_rfc3339("9999-12-31T23:59:59.999999Z", "t")) == "9999-12-31T23:59:59.999Z"
+
+
 def test_times_with_offsets_mean_the_same_moment() -> None:
     assert parse_rfc3339("2026-01-02T05:34:05+05:30", "t") == parse_rfc3339(
         "2026-01-02t00:04:05z", "t"
@@ -62,11 +74,13 @@ def test_times_with_offsets_mean_the_same_moment() -> None:
 def test_private_files_are_born_private_whatever_the_umask(tmp_path: Path) -> None:
     previous = os.umask(0)
     try:
+        ensure_private_directory(tmp_path / "above" / "between")
         ensure_private_directory(tmp_path / "ours")
         write_private(tmp_path / "ours/file", b"content")
     finally:
         os.umask(previous)
-    assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o700
+    for made in ("above", "above/between", "ours"):
+        assert (tmp_path / made).stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "ours/file").stat().st_mode & 0o777 == 0o600
     assert read_private(tmp_path / "ours/file", 100) == b"content"
     assert [path.name for path in (tmp_path / "ours").iterdir()] == ["file"]

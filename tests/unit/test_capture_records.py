@@ -103,11 +103,13 @@ def test_a_record_survives_a_markdown_file(tmp_path: Path, record: MemoryRecord)
 def test_a_folder_of_markdown_is_read_back_whole(tmp_path: Path) -> None:
     wanted = [
         MemoryRecord(content=f"text {n}\n---\nmore\n", path=path, id=new_memory_id())
-        for n, path in enumerate(["a/b", "a/b", "../../etc/passwd", "/", "ü/长", "x" * 300])
+        for n, path in enumerate(
+            ["a/b/c", "a/b", "a/b", "../../etc/passwd", "/", "ü/长", "x" * 300]
+        )
     ]
     folder = tmp_path / "out"
     assert write_markdown(wanted, folder) == len(wanted)
-    inside = [path for path in tmp_path.rglob("*") if path.is_file()]
+    inside = [path for path in tmp_path.rglob("*") if path != folder]
     assert all(folder in path.parents for path in inside)
     assert all(path.stat().st_mode & 0o077 == 0 for path in inside)
     found = sorted(

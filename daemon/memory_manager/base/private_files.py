@@ -37,9 +37,14 @@ def _check_owner_and_mode(path: Path, info: os.stat_result) -> None:
 
 
 def ensure_private_directory(path: Path) -> None:
-    """Create ``path`` 0700 if missing; refuse a link, a foreign owner or group/other bits."""
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=_PRIVATE_DIR, parents=True)
+    """Create ``path`` and what is missing above it, all 0700; refuse a ``path`` that is a link,
+    has a foreign owner, or has group or other bits.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        # mkdir(parents=True) would give the folders above the mode of the caller's umask
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=_PRIVATE_DIR)
     check_private_directory(path)
 
 

@@ -105,28 +105,25 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, object]:
 
 def moment(text: str) -> str:
     """RFC 3339 from a date (local midnight), an RFC 3339 time, or an age such as ``7d``."""
-    if match := _DURATION.fullmatch(text.strip()):
-        return rfc3339(now_ms() - int(match[1]) * _UNIT_SECONDS[match[2]] * 1000)
-    return _absolute(text)
+    return _moment(text, -1)
 
 
 def future_moment(text: str) -> str:
     """As ``moment``, but a duration counts from now on: ``30d`` is in thirty days."""
-    if match := _DURATION.fullmatch(text.strip()):
-        return rfc3339(now_ms() + int(match[1]) * _UNIT_SECONDS[match[2]] * 1000)
-    return _absolute(text)
+    return _moment(text, +1)
 
 
-def _absolute(text: str) -> str:
-    if re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()):
-        try:
-            day = datetime.datetime.fromisoformat(text.strip()).astimezone()
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text} is not a day of the calendar") from None
-        return rfc3339(round(day.timestamp() * 1000))
+def _moment(text: str, direction: int) -> str:
+    text = text.strip()
     try:
+        if match := _DURATION.fullmatch(text):
+            span_ms = int(match[1]) * _UNIT_SECONDS[match[2]] * 1000
+            return rfc3339(now_ms() + direction * span_ms)
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            day = datetime.datetime.fromisoformat(text).astimezone()
+            return rfc3339(round(day.timestamp() * 1000))
         return rfc3339(parse_rfc3339(text, "time"))
-    except InvalidInput:
+    except (ValueError, OverflowError, InvalidInput):
         raise argparse.ArgumentTypeError(
             f"{text} is not a time: use 2026-01-31, 2026-01-31T12:00:00Z, or an age such as 7d"
         ) from None
