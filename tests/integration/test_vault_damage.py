@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_vault import small_vault
+from small_vault import connect, small_vault
 from sqlcipher3 import dbapi2 as sqlcipher
 from vault_harness import PASSPHRASE, VaultHome, notes, wait_for, write_note
 
@@ -17,11 +18,13 @@ from memory_manager.vault import integrity
 from memory_manager.vault.connection import open_database
 from memory_manager.vault.errors import (
     KdfParametersRefused,
+    LockReason,
     NeedsRepair,
     NewerSchema,
     PlaintextDatabase,
     SlotDamaged,
     VaultError,
+    VaultLocked,
     WrongFile,
 )
 from memory_manager.vault.lifecycle import VaultLifecycle
@@ -228,26 +231,112 @@ def test_t08_the_memories_on_a_damaged_page_are_listed_and_the_rest_is_served(
         stored = {
             vault.remember(f"{number} " + "long " * 3_000).row.id: number for number in range(12)
         }
-    data = bytearray(vault.path.read_bytes())
-    data[len(data) - PAGE + 1000] ^= 8
-    vault.path.write_bytes(data)
-    with small_vault(tmp_path) as damaged:
-        report = damaged.read(integrity.check)
-        lost = damaged.read(integrity.unreadable_records)
-        assert not report.ok
-        assert len(lost) == 1
-        assert lost[0].id is not None
-        (gone,) = {memory_id_from_bytes(row.id) for row in lost if row.id is not None}
-        assert gone in stored
-        for memory_id in stored.keys() - {gone}:
-            row = damaged.row(memory_id)
-            assert row is not None
-            assert row.content.startswith(f"{stored[memory_id]} ")
-        damaged.remember("and writing goes on")
+    whole = vault.path.read_bytes()
+    tried = 0
+    for page in range(len(whole) // PAGE - 12, len(whole) // PAGE):
+        data = bytearray(whole)
+        data[page * PAGE + 1000] ^= 8
+        vault.path.write_bytes(data)
+        report = integrity.check_and_list(lambda: contextlib.closing(connect(vault.path)))
+        assert report.cipher == (f"HMAC verification failed for page {page + 1}",)
+        gone = {memory_id_from_bytes(row.id) for row in report.lost if row.id is not None}
+        if not gone:
+            continue
+        tried += 1
+        with small_vault(tmp_path) as damaged:
+            for memory_id, number in stored.items():
+                if memory_id in gone:
+                    with pytest.raises(NeedsRepair):
+                        damaged.row(memory_id)
+                else:
+                    row = damaged.row(memory_id)
+                    assert row is not None
+                    assert row.content.startswith(f"{number} ")
+    assert tried >= 8
+
+
+def test_the_check_of_an_open_vault_turns_it_into_needs_repair(home: VaultHome) -> None:
+    with home.opened() as lifecycle:
+        write_note(lifecycle, "a")
+        lifecycle.store.submit(lambda transaction: add_bulk(transaction.connection)).result()
+        assert lifecycle.check_integrity().ok
+    damage_a_data_page(home)
+    with home.opened() as lifecycle:
+        assert lifecycle.state is VaultState.UNLOCKED
+        assert not lifecycle.check_integrity().ok
+        assert lifecycle.state is VaultState.NEEDS_REPAIR
+        assert notes(lifecycle) == ["a"]
+        lifecycle.lock(LockReason.USER)
+        with pytest.raises(VaultLocked):
+            lifecycle.check_integrity()
 
 
 def test_a_whole_database_has_no_lost_memories(tmp_path: Path) -> None:
     with small_vault(tmp_path) as vault:
         vault.remember("one")
-        assert vault.read(integrity.check).ok
-        assert vault.read(integrity.unreadable_records) == ()
+
+    def connecting() -> contextlib.closing[Any]:
+        return contextlib.closing(connect(vault.path))
+
+    assert integrity.check_and_list(connecting) == integrity.IntegrityReport((), ())
+    assert integrity.unreadable_records(connecting) == ()
+
+
+def last_overflow_page(home: VaultHome) -> bytes:
+    """A database whose damage makes SQLCipher answer zeros instead of an error."""
+    with home.opened() as lifecycle:
+        lifecycle.store.submit(lambda transaction: add_bulk(transaction.connection)).result()
+    return home.paths.database.read_bytes()
+
+
+def test_zeros_in_place_of_a_damaged_page_are_never_taken_for_content(home: VaultHome) -> None:
+    """SQLCipher gives zeros for the last page of a long value, once, without an error."""
+    whole, anchor = last_overflow_page(home), home.paths.anchor.read_bytes()
+    silent = 0
+    for page in range(len(whole) // PAGE - 12, len(whole) // PAGE):
+        data = bytearray(whole)
+        data[page * PAGE + 1000] ^= 8
+        home.paths.database.write_bytes(data)
+        home.paths.anchor.write_bytes(anchor)
+        keys = home.keys()
+        bare = open_database(home.paths.database, keys.dbk, keys.slot_file.salt)
+        for number in range(20):
+            with contextlib.suppress(sqlcipher.DatabaseError):
+                (body,) = bare.execute("SELECT body FROM bulk WHERE id = ?", (number,)).fetchone()
+                silent += body != f"{number}" * 20_000
+        bare.close()
+        with home.opened() as lifecycle:
+            for number in range(20):
+
+                def body_of(connection: Any, n: int = number) -> str:
+                    return str(
+                        connection.execute("SELECT body FROM bulk WHERE id = ?", (n,)).fetchone()[0]
+                    )
+
+                with contextlib.suppress(NeedsRepair):
+                    assert lifecycle.store.read_now(body_of) == f"{number}" * 20_000
+            with pytest.raises(NeedsRepair):
+                lifecycle.store.submit(
+                    lambda tx: tx.connection.execute("UPDATE bulk SET body = body || 'x'")
+                ).result()
+            assert lifecycle.state is VaultState.NEEDS_REPAIR
+            write_note(lifecycle, f"p{page}")
+            assert f"p{page}" in notes(lifecycle)
+    assert silent, "SQLCipher no longer answers zeros: the check may be obsolete"
+
+
+@pytest.mark.parametrize("act", ["backup", "rekey"])
+def test_damaged_pages_are_never_copied_as_if_they_were_whole(
+    home: VaultHome, tmp_path: Path, act: str
+) -> None:
+    whole = last_overflow_page(home)
+    for page in range(len(whole) // PAGE - 6, len(whole) // PAGE):
+        data = bytearray(whole)
+        data[page * PAGE + 1000] ^= 8
+        home.paths.database.write_bytes(data)
+        with home.opened() as lifecycle:
+            with pytest.raises(NeedsRepair):
+                lifecycle.backup(tmp_path / "b") if act == "backup" else lifecycle.rekey(PASSPHRASE)
+            assert lifecycle.status().generation
+        assert not (tmp_path / "b").exists()
+        assert not home.paths.rekey_copy.exists()

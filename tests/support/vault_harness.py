@@ -119,6 +119,7 @@ def open_store(connect: Callable[[], Any], context: OpenContext) -> Store:
         on_commit=context.on_commit,
         on_write_failure=context.on_write_failure,
         on_write_recovered=context.on_write_recovered,
+        on_damage=context.on_damage,
         retry_seconds=0.2,
     )
 
@@ -172,7 +173,8 @@ class VaultHome:
     def save(self, name: str) -> Path:
         """Copy the whole vault aside."""
         copy = self.root.parent / f"{self.root.name}-{name}"
-        shutil.copytree(self.directory, copy)
+        ignore = shutil.ignore_patterns(".*.tmp")  # the anchor is being written meanwhile
+        shutil.copytree(self.directory, copy, ignore=ignore)
         return copy
 
     def put_back(self, copy: Path, *names: str) -> None:

@@ -189,6 +189,7 @@ def _open_store(connect: ConnectionFactory, context: OpenContext) -> Store:
         on_commit=context.on_commit,
         on_write_failure=context.on_write_failure,
         on_write_recovered=context.on_write_recovered,
+        on_damage=context.on_damage,
     )
 
 

@@ -15,8 +15,13 @@ from memory_manager.base.private_files import sync_directory
 from memory_manager.base.times import now_ms
 from memory_manager.vault import bundle, credential_slots, integrity, kdf, slots, state_rows
 from memory_manager.vault.bundle import Manifest, Progress
-from memory_manager.vault.connection import SMALL_CACHE_KIB, is_write_failure, open_database
-from memory_manager.vault.errors import BackupRefused, PassphraseRequired, ReadOnly
+from memory_manager.vault.connection import (
+    SMALL_CACHE_KIB,
+    is_write_failure,
+    open_database,
+    pages_are_whole,
+)
+from memory_manager.vault.errors import BackupRefused, NeedsRepair, PassphraseRequired, ReadOnly
 from memory_manager.vault.paths import VaultPaths
 from memory_manager.vault.slots import SlotType
 
@@ -123,10 +128,12 @@ def _copy_database(
             target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             target.close()
+        if not pages_are_whole(source):
+            raise NeedsRepair("The database has damaged pages; no backup of them was written.")
     except sqlcipher.Error as error:
         if is_write_failure(error):
             raise ReadOnly("There is not enough room for the backup.") from None
-        raise BackupRefused("The database could not be read whole; see memlocket doctor.") from None
+        raise NeedsRepair("The database has damaged pages; no backup was written.") from None
     finally:
         source.close()
     written = open_database(copy, backup_key, salt, maintenance=True)

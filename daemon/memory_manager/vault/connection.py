@@ -183,6 +183,22 @@ def _configure(connection: Connection, cache_kib: int, *, frozen: bool) -> None:
         connection.execute(f"PRAGMA {setting}")
 
 
+def pages_are_whole(connection: Connection) -> bool:
+    """Whether every page this connection has read so far was authentic.
+
+    A damaged page does not always raise: when it is the last of a long value, SQLCipher hands out
+    **zeros** for it, once and without an error. It remembers the failure for the connection,
+    though, and most of what is read on it afterwards fails. So whoever trusts what was read asks
+    here, and throws the connection away when the answer is no. Takes about 20 microseconds.
+    """
+    import sqlcipher3.dbapi2 as sqlcipher
+
+    try:
+        return bool(connection.execute("PRAGMA cipher_status").fetchone() == ("1",))
+    except sqlcipher.Error:
+        return False
+
+
 def is_write_failure(error: BaseException) -> bool:
     """Whether a database or OS error means the disk refuses writes: full, read-only, quota, I/O."""
     code = getattr(error, "sqlite_errorcode", None)

@@ -39,13 +39,14 @@ from memory_manager.vault.errors import (
     WeakPassphrase,
     WrongPassphrase,
 )
+from memory_manager.vault.integrity import IntegrityReport
 from memory_manager.vault.key_file import read_key_file
 from memory_manager.vault.opening import Inspection, VaultKeys
 from memory_manager.vault.os_keyring import OsKeyring
 from memory_manager.vault.passphrase import check_strength
 from memory_manager.vault.paths import VaultPaths
 from memory_manager.vault.policy import RETRY_SECONDS, AttemptDelay, Deadlines, VaultPolicy
-from memory_manager.vault.session import OpenStore, VaultSession
+from memory_manager.vault.session import OpenContext, OpenStore, VaultSession
 from memory_manager.vault.setup import shipped_migrations
 from memory_manager.vault.slots import SlotType
 from memory_manager.vault.status import VaultState, VaultStatus
@@ -158,6 +159,16 @@ class VaultGate:
             slots=self._slot_types,
             admin_seconds_left=int(self._deadlines.admin_seconds_left()),
         )
+
+    def check_integrity(self) -> IntegrityReport:
+        """Read every page of the open vault; the errors of ``store`` when it is not open."""
+        session = self._session
+        if session is None:
+            raise self._condition.error()
+        report = session.check()
+        if not report.ok:
+            self._condition.damaged()
+        return report
 
     # --- unlocking ----------------------------------------------------------------------------
 
@@ -365,7 +376,14 @@ class VaultGate:
             found = self._bring_up_to_date(keys, found)
         opening.remove_temporaries(self.paths)
         session = VaultSession(self.paths, keys, source, found, last_auth)
-        session.open(self._open_store, self.keyring, self._write_failed, self._writes_work)
+        events = OpenContext(
+            on_commit=lambda _: self._writes_work(),
+            on_write_failure=self._write_failed,
+            on_write_recovered=self._writes_work,
+            on_damage=self._condition.damaged,
+            read_only=session.read_only,
+        )
+        session.open(self._open_store, self.keyring, events)
         return session
 
     def _inspect(self, keys: VaultKeys, source: UnlockSource) -> Inspection:

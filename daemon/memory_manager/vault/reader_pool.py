@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from memory_manager.vault.connection import pages_are_whole
 from memory_manager.vault.database_errors import read_error
-from memory_manager.vault.errors import LockReason, VaultLocked
+from memory_manager.vault.errors import LockReason, NeedsRepair, VaultLocked
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -23,8 +24,14 @@ T = TypeVar("T")
 class ReaderPool:
     """At most ``size`` connections; a caller beyond that waits for one to come back."""
 
-    def __init__(self, connect: Callable[[], Connection], size: int) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        size: int,
+        on_damage: Callable[[], None] = lambda: None,
+    ) -> None:
         self._connect = connect
+        self._on_damage = on_damage
         self._size = size
         self._condition = threading.Condition()
         self._idle: list[Connection] = []
@@ -38,20 +45,28 @@ class ReaderPool:
         Raises VaultLocked once the pool is closing, NeedsRepair for a damaged page.
         """
         connection = self._acquire()
+        whole = True
         try:
             connection.execute("BEGIN")
             try:
-                return work(connection)
+                result = work(connection)
             finally:
+                whole = pages_are_whole(connection)
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
         except Exception as error:
             known = read_error(error)
-            if known is None:
+            if known is None and whole:
                 raise
-            raise known from None
+            raise known or NeedsRepair() from None
         finally:
-            self._release(connection)
+            if not whole:
+                self._on_damage()
+            self._release(connection, keep=whole)
+        if not whole:
+            # no error was raised, but what was read may hold zeros in place of a damaged page
+            raise NeedsRepair
+        return result
 
     def close(self, timeout_seconds: float) -> None:
         """Refuse new reads, wait for the running ones, then interrupt them; close everything."""
@@ -99,10 +114,10 @@ class ReaderPool:
             self._lent.add(connection)
         return connection
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: Connection, *, keep: bool) -> None:
         with self._condition:
             self._lent.discard(connection)
-            keep = not self._closed
+            keep = keep and not self._closed
             if keep:
                 self._idle.append(connection)
             self._condition.notify_all()

@@ -15,12 +15,13 @@ from pathlib import Path
 from memory_manager.base.private_files import read_private, sync_directory, write_private
 from memory_manager.vault import device_key, integrity, kdf, slot_files, slots, state_rows
 from memory_manager.vault.anchor import ANCHOR_BYTES, parse_anchor
-from memory_manager.vault.connection import is_write_failure, open_database
+from memory_manager.vault.connection import is_write_failure, open_database, pages_are_whole
 from memory_manager.vault.credential_slots import Credential
 from memory_manager.vault.errors import (
     AnchorDamaged,
     KdfParametersRefused,
     KeyFileRefused,
+    NeedsRepair,
     ReadOnly,
     RekeyFailed,
     SlotDamaged,
@@ -101,6 +102,8 @@ def _write_copy(paths: VaultPaths, change: KeyChange) -> None:
                 target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             finally:
                 target.close()
+            if not pages_are_whole(source):
+                raise NeedsRepair("The database has damaged pages; the key was not changed.")
             holder.execute("ROLLBACK")
         finally:
             holder.close()

@@ -18,7 +18,7 @@ from memory_manager.base.private_files import ensure_private_directory, sync_dir
 from memory_manager.vault import argon, bundle, credential_slots, integrity, kdf, recovery_words
 from memory_manager.vault.argon import ArgonParameters
 from memory_manager.vault.bundle import Bundle, Progress
-from memory_manager.vault.connection import open_database
+from memory_manager.vault.connection import open_database, pages_are_whole
 from memory_manager.vault.credential_slots import Credential, Passphrase, RecoveryWords
 from memory_manager.vault.errors import (
     BackupRefused,
@@ -127,6 +127,8 @@ def restore_backup(
 
             def fill_database(connection: Connection) -> None:
                 copy.backup(connection)
+                if not pages_are_whole(copy):
+                    raise BackupRefused
                 shipped_migrations()(connection)
 
             def fill_slots(slot_file: SlotFile, luk: bytearray) -> SlotFile:

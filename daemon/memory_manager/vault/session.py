@@ -10,16 +10,16 @@ import contextlib
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from memory_manager.base.times import now_ms
 from memory_manager.vault import integrity, kdf, state_rows
-from memory_manager.vault.anchor import Freshness
+from memory_manager.vault.anchor import Anchor, Freshness
 from memory_manager.vault.anchor_keeper import AnchorKeeper
 from memory_manager.vault.connection import SMALL_CACHE_KIB, disk_is_read_only, open_database
 from memory_manager.vault.credential_slots import UnlockSource
-from memory_manager.vault.errors import LockReason, VaultLocked
+from memory_manager.vault.errors import LockReason, NeedsRepair, VaultLocked
 from memory_manager.vault.opening import Inspection, VaultKeys
 from memory_manager.vault.os_keyring import OsKeyring
 from memory_manager.vault.paths import VaultPaths
@@ -44,6 +44,7 @@ class OpenContext:
     on_commit: Callable[[int], None]
     on_write_failure: Callable[[BaseException], None]
     on_write_recovered: Callable[[], None]
+    on_damage: Callable[[], None]
     read_only: bool
 
 
@@ -125,38 +126,39 @@ class VaultSession:
         salt = self.keys.slot_file.salt
         return open_database(self.paths.database, self.keys.dbk, salt, read_only=self.read_only)
 
-    def open(
-        self,
-        open_store: OpenStore,
-        keyring: OsKeyring | None,
-        on_write_failure: Callable[[BaseException], None],
-        on_commit: Callable[[], None],
-    ) -> None:
-        """Start keeper and store; on an error everything is closed again."""
+    def open(self, open_store: OpenStore, keyring: OsKeyring | None, events: OpenContext) -> None:
+        """Start keeper and store; on an error everything is closed again.
+
+        ``events`` are the owner's; the store gets the same with the anchor kept in between.
+        """
         try:
             if not self.read_only and self.found.anchor is not None:
-                anchor = dataclasses.replace(
-                    self.found.anchor, progress=self.found.progress, last_auth=self.last_auth
-                )
-                self._keeper = AnchorKeeper(
-                    self.paths.anchor,
-                    anchor,
-                    kdf.anchor_key(self.keys.luk),
-                    None if self.insecure else keyring,
-                    on_failure=on_write_failure,
-                )
-                self._keeper.start()
+                self._keeper = self._start_keeper(self.found.anchor, keyring, events)
 
             def committed(generation: int) -> None:
                 if self._keeper is not None:
                     self._keeper.committed(generation)
-                on_commit()
+                events.on_commit(generation)
 
-            context = OpenContext(committed, on_write_failure, on_commit, self.read_only)
+            context = dataclasses.replace(events, on_commit=committed, read_only=self.read_only)
             self._store = open_store(self.connect, context)
         except BaseException:
             self.close()
             raise
+
+    def _start_keeper(
+        self, found: Anchor, keyring: OsKeyring | None, events: OpenContext
+    ) -> AnchorKeeper:
+        anchor = dataclasses.replace(found, progress=self.found.progress, last_auth=self.last_auth)
+        keeper = AnchorKeeper(
+            self.paths.anchor,
+            anchor,
+            kdf.anchor_key(self.keys.luk),
+            None if self.insecure else keyring,
+            on_failure=events.on_write_failure,
+        )
+        keeper.start()
+        return keeper
 
     def authenticated(self, unix_seconds: int) -> None:
         """A passphrase was entered; durable unless the vault may not be written."""
@@ -187,34 +189,41 @@ class VaultSession:
         )
         self._check.start()
 
-    def _run_check(self, on_damage: Callable[[], None]) -> None:
-        import sqlcipher3.dbapi2 as sqlcipher
+    def check(self) -> integrity.IntegrityReport:
+        """Run the integrity checks now, on connections of their own; nothing is written down.
 
-        try:
-            salt = self.keys.slot_file.salt
-            connection = open_database(
-                self.paths.database, self.keys.dbk, salt, cache_kib=SMALL_CACHE_KIB, read_only=True
-            )
-        except Exception as error:
-            if not self._closed:
-                _log.error("integrity_check_failed", extra={"error_type": type(error).__name__})
-                on_damage()
-            return
+        Raises NeedsRepair when not even the first page opens.
+        """
+        return integrity.check_and_list(self._checking)
+
+    @contextlib.contextmanager
+    def _checking(self) -> Generator[Connection]:
+        """A read-only connection that a lock may interrupt."""
+        salt = self.keys.slot_file.salt
+        connection = open_database(
+            self.paths.database, self.keys.dbk, salt, cache_kib=SMALL_CACHE_KIB, read_only=True
+        )
         self._check_connection = connection
         try:
-            report = integrity.check(connection)
-        except sqlcipher.Error:
-            report = None
+            yield connection
         finally:
             self._check_connection = None
             connection.close()
+
+    def _run_check(self, on_damage: Callable[[], None]) -> None:
+        try:
+            report = self.check()
+        except Exception as error:
+            damaged = isinstance(error, NeedsRepair)
+            if not self._closed:
+                _log.error("integrity_check_failed", extra={"error_type": type(error).__name__})
+                if damaged:
+                    on_damage()
+            return
         if self._closed:
             return  # interrupted by a lock: says nothing
-        if report is None or not report.ok:
-            _log.error(
-                "integrity_check_found_damage",
-                extra={"pages": len(report.cipher) if report else -1},
-            )
+        if not report.ok:
+            _log.error("integrity_check_found_damage", extra={"pages": len(report.cipher)})
             on_damage()
             return
         self.last_check_ms = now_ms()

@@ -35,7 +35,8 @@ class Store:
     ``connect`` is called from several threads and its connections may be used by any one thread at
     a time. ``on_commit`` gets the new generation on the writer's thread after COMMIT and before the
     callers hear of it; ``on_write_failure`` is called once when the disk refuses a write,
-    ``on_write_recovered`` when a write works again (tried every ``retry_seconds``).
+    ``on_write_recovered`` when a write works again (tried every ``retry_seconds``), ``on_damage``
+    whenever a read or write met a page that is not authentic.
     """
 
     def __init__(
@@ -46,14 +47,15 @@ class Store:
         on_commit: Callable[[int], None] = _nothing,
         on_write_failure: Callable[[BaseException], None] = _nothing,
         on_write_recovered: Callable[[], None] = _nothing,
+        on_damage: Callable[[], None] = _nothing,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._writer = WriteQueue(
-            connect(),
-            WriterEvents(on_commit, on_write_failure, on_write_recovered),
+            connect,
+            WriterEvents(on_commit, on_write_failure, on_write_recovered, on_damage),
             retry_seconds=retry_seconds,
         )
-        self._readers = ReaderPool(connect, readers)
+        self._readers = ReaderPool(connect, readers, on_damage)
         self._executor = concurrent.futures.ThreadPoolExecutor(
             readers, thread_name_prefix="vault-reader"
         )

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_manager.base.times import now_ms
-from memory_manager.vault.connection import is_write_failure
+from memory_manager.vault.connection import is_write_failure, pages_are_whole
 from memory_manager.vault.database_errors import write_error
-from memory_manager.vault.errors import LockReason, ReadOnly, VaultLocked
+from memory_manager.vault.errors import LockReason, NeedsRepair, ReadOnly, VaultLocked
 from memory_manager.vault.migrations import bump_generation
 from memory_manager.vault.transaction import Transaction
 
@@ -53,6 +53,7 @@ class WriterEvents:
     committed: Callable[[int], None]
     failed: Callable[[BaseException], None]
     recovered: Callable[[], None]
+    damaged: Callable[[], None] = lambda: None
 
 
 class WriteQueue:
@@ -60,12 +61,13 @@ class WriteQueue:
 
     def __init__(
         self,
-        connection: Connection,
+        connect: Callable[[], Connection],
         events: WriterEvents,
         *,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        self._connection = connection
+        self._connect = connect
+        self._connection = connection = self._open_connection()
         self._events = events
         self._retry_seconds = retry_seconds
         self._queue: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
@@ -74,8 +76,6 @@ class WriteQueue:
         self._retry_at: float | None = None  # monotonic; None while writes work
         self._checkpoint_due = False
         (self._busy_timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
-        # NORMAL can forget in a power cut what was acknowledged; only outside a transaction.
-        connection.execute("PRAGMA synchronous = FULL")
         self._thread = threading.Thread(target=self._run, name="vault-writer", daemon=True)
         self._thread.start()
 
@@ -173,11 +173,15 @@ class WriteQueue:
                     break
             if any(unit.error is None for unit in units[:taken]):
                 generation = bump_generation(connection)
+                if not pages_are_whole(connection):
+                    # units may have read zeros in place of a damaged page; nothing of it is kept
+                    raise NeedsRepair
                 connection.execute("COMMIT")
             else:
                 connection.execute("ROLLBACK")
         except BaseException as error:
             self._roll_back()
+            self._replace_if_damaged()
             if is_write_failure(error):
                 taken = len(units)
                 self._enter_read_only(error)
@@ -187,7 +191,28 @@ class WriteQueue:
             return units[:taken], units[taken:]
         if generation is not None:
             self._after_commit(units[:taken], generation)
+        else:
+            self._replace_if_damaged()
         return units[:taken], units[taken:]
+
+    def _open_connection(self) -> Connection:
+        connection = self._connect()
+        # NORMAL can forget in a power cut what was acknowledged; only outside a transaction.
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def _replace_if_damaged(self) -> None:
+        """A connection that met a damaged page can hardly read the good ones: take a new one."""
+        if pages_are_whole(self._connection):
+            return
+        self._guarded(self._events.damaged)
+        try:
+            fresh = self._open_connection()
+        except Exception as error:  # the old one stays: writes are refused until the next try
+            _log.error("vault_writer_not_reopened", extra={"error_type": type(error).__name__})
+            return
+        self._connection.close()
+        self._connection = fresh
 
     def _run_unit(self, unit: Unit) -> None:
         """One unit in its savepoint; raises only what ends the whole transaction."""

@@ -12,7 +12,6 @@ from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, call_of
 from memory_manager.api.parsing import Fields
 from memory_manager.api.routing import Route, daemon_of
-from memory_manager.vault import integrity
 from memory_manager.vault.errors import LockReason
 
 MAX_PASSPHRASE_CHARACTERS: Final = 1_024
@@ -103,15 +102,13 @@ async def write_backup(request: web.Request) -> web.Response:
 
 async def check(request: web.Request) -> web.Response:
     """Read every page and say what is damaged; findings name pages and tables, never content."""
-    store = daemon_of(request).store()
-    report = await store.read(integrity.check)
-    lost = () if report.ok else await store.read(integrity.unreadable_records)
+    report = await asyncio.to_thread(daemon_of(request).lifecycle.check_integrity)
     return json_response(
         {
             "ok": report.ok,
             "pages": list(report.cipher),
             "structure": list(report.structure),
-            "lost_memories": len(lost),
+            "lost_memories": len(report.lost),
         }
     )
 
