@@ -1,6 +1,6 @@
 """Centring: what all vectors of a model share is taken away, half of what a language shares too.
 
-Contract: recall.md 5. ``v' = normalise(w - s * P w)`` with ``w = normalise(v) - mean``; P projects on
+Contract: recall.md 5. ``v' = normalise(w - s * P w)``, ``w = normalise(v) - mean``; P projects on
 the span of the language means of the neutral texts, s is LANGUAGE_SHARE_REMOVED. Without P a text
 prefers its own language to its own subject: an English question met English noise before a Chinese
 answer. With all of P removed English-only vaults lose more than two points; about half keeps both.

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from memory_manager.recall.models.installed import read_model, verify_model
+from memory_manager.recall.models.installed import PreparedModel, read_model, verify_model
 from memory_manager.recall.worker_backends import WorkerBackend, load_backend
 from memory_manager.recall.worker_loop import serve
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    arguments: Sequence[str],
+    load_model: Callable[[PreparedModel], WorkerBackend] = load_backend,
+) -> None:
+    """Serve the model in FOLDER until the daemon goes away. Tests bring a backend of their own."""
     parser = argparse.ArgumentParser(prog="memlocket --embed-worker")
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("folder", type=Path)
@@ -26,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def load() -> WorkerBackend:
         model = read_model(folder)
         verify_model(model)
-        return load_backend(model)
+        return load_model(model)
 
     serve(load, options.parent)
 
