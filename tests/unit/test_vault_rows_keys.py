@@ -76,6 +76,21 @@ def test_replayed_answer_does_not_quote_a_destroyed_memory(vault: SmallVault) ->
     assert b"zephyrword" not in vault.dump()
 
 
+def test_erasing_does_not_read_every_stored_answer(vault: SmallVault) -> None:
+    row = vault.remember("zephyrword").row
+    statements: list[str] = []
+
+    def traced(transaction: Transaction) -> None:
+        transaction.connection.set_trace_callback(statements.append)
+        vault.memories.forget(transaction, row.id, ForgetMode.REDACT, writer())
+        transaction.connection.set_trace_callback(None)
+
+    vault.write(traced)
+    (blanking,) = [sql for sql in statements if sql.startswith("UPDATE idempotency")]
+    plan = vault.read(lambda c: c.execute(f"EXPLAIN QUERY PLAN {blanking}").fetchall())
+    assert "SEARCH idempotency USING INDEX" in str(plan)
+
+
 def test_same_key_twice_at_once_makes_one_row(vault: SmallVault) -> None:
     def remember_once(transaction: Transaction) -> str:
         stored = idempotency.lookup(transaction.connection, KEY)

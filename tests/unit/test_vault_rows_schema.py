@@ -28,6 +28,7 @@ CHECKSUMS = {
     # A released migration is never edited: a new file is added instead.
     "core": "be8f2b2740593f4c0824f142edde7a8cfe1b376e17f1a81a0fb7c8031f5a005c",
     "recall": "cf656d2e1febcd16559e67e8bd9458ddeaf5731a234de3700646dc3eb159ba88",
+    "answers_by_memory": "aa888d05dcdb83a3f0e42f7ae00959e951e181babee49e6438502d5d200c9eb1",
 }
 ENVELOPE_FIELDS = (
     "security_mode",

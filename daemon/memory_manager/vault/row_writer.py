@@ -226,7 +226,7 @@ def _end_erasure(transaction: Transaction, row: MemoryRow) -> None:
     connection.execute("DELETE FROM version_erasure WHERE record_rowid = ?", (row.rowid,))
     # A stored answer of an earlier request may quote the memory; its replay must not.
     connection.execute(
-        "UPDATE idempotency SET body = ? WHERE instr(body, ?) > 0",
+        "UPDATE idempotency SET body = ? WHERE json_extract(body, '$.id') = ?",
         (encode_json({"id": row.id, "memory_id": row.id}), row.id),
     )
     transaction.request_checkpoint()
