@@ -54,7 +54,7 @@ def filled(
         gate.place[:] = places
     scales, codes = quantise(vectors, vectors.shape[1])
     index.extend(np.arange(1, count + 1), scales, codes, gate)
-    index.recount()
+    index.settle()
     return index
 
 
@@ -77,6 +77,27 @@ def test_ten_nearest_agree_with_exact_search() -> None:
             shares[name].append(len(set(truth) & set(found)) / 10)
     assert np.mean(shares["all"]) >= 0.98
     assert np.mean(shares["tenth"]) >= 0.98
+
+
+def test_vectors_that_lean_to_one_side_are_still_told_apart() -> None:
+    """One writer, one kind of text: every vector has much in common, so signs around zero agree."""
+    rng = np.random.default_rng(12)
+    vectors = clustered(12_000, DIM, 12) + 1.2 * clustered(1, DIM, 13)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    grown = VectorIndex(DIM, PlaceBook(), rescore=200)
+    scales, codes = quantise(vectors, DIM)
+    gate = GateColumns.empty(100)
+    gate.alive[:], gate.expires[:] = True, NEVER_MS
+    for start in range(0, len(vectors), 100):
+        part = slice(start, start + 100)
+        grown.extend(np.arange(start + 1, start + 101), scales[part], codes[part], gate)
+    for index in (filled(vectors, rescore=200), grown):
+        shares = []
+        for query in vectors[rng.integers(0, len(vectors), 20)]:
+            truth = np.argsort(-(vectors @ query))[:10] + 1
+            found = index.search(query, RowFilter(), 0, 100).rowids[:10]
+            shares.append(len(set(truth) & set(found)) / 10)
+        assert np.mean(shares) >= 0.9
 
 
 @pytest.mark.parametrize("share", [0.01, 0.03, 0.5, 1.0])
@@ -247,7 +268,7 @@ def test_wiping_overwrites_every_array() -> None:
     assert held[0].codes.any()
     index.wipe()
     for block in held:
-        for array in (block.codes, block.bits, block.scales, block.rowids, block.gate.place):
+        for array in (block.codes, *block.signs, block.scales, block.rowids, block.gate.place):
             assert not array.any()
     assert index.slots == 0
     assert index.search(clustered(1, DIM, 1)[0], RowFilter(), 0, 10).rowids.tolist() == []

@@ -78,13 +78,14 @@ class LiveVectors:
         facts = _AllFacts(connection, self.book)
         keys: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         for stored in vector_segments.read_all(connection, model.rowid, model.dim, damaged):
-            index.extend(stored.rowids, stored.scales, stored.codes, facts.columns(stored.rowids))
+            gate = facts.columns(stored.rowids)
+            index.extend(stored.rowids, stored.scales, stored.codes, gate, loading=True)
             keys.append(stored.rowids << _PIECE_BITS | stored.pieces)
         unique, counts = np.unique(np.concatenate(keys), return_counts=True)
         doubled = np.unique(unique[counts > 1] >> _PIECE_BITS).tolist()
         for rowid in doubled:
             index.drop(rowid)  # nobody can tell which one is of this version
-        index.recount()
+        index.settle()
         with self._lock:
             for change in self._held_back.pop(model.rowid, []):
                 change(index)

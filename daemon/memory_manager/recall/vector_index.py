@@ -20,6 +20,7 @@ from memory_manager.recall.vector_codes import (
     Codes,
     Floats,
     SignBits,
+    centre_of,
     cosines,
     hamming,
     nearest_by_histogram,
@@ -36,6 +37,8 @@ GATHER_SHARE = 0.03
 """Below this share of visible slots their codes are compared directly."""
 RESCORE_SMALL, RESCORE_LARGE, SMALL_INDEX_SLOTS = 400, 1600, 50_000
 
+CENTRE_SAMPLE_SLOTS, FIRST_CENTRING_SLOTS = 4096, 1024
+"""The centre of the sign bits: taken from a sample, anew whenever the index has doubled."""
 SAMPLE_SLOTS = 1024
 PRIOR_SLOTS, PRIOR_DEVIATION = 10, 0.08
 """A handful of vectors does not tell how much cosines vary; typical values stand in for ten."""
@@ -57,20 +60,25 @@ class Nearest:
 
 
 class _Block:
-    __slots__ = ("bits", "codes", "gate", "n", "rowids", "scales")
+    __slots__ = ("codes", "gate", "n", "rowids", "scales", "signs")
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, centre: Floats) -> None:
         self.n = 0
-        self.bits: SignBits = np.zeros((words_per_row(dim), BLOCK_SLOTS), np.uint64)
+        # Bits and the centre they were taken around change together: one attribute, one snapshot.
+        self.signs: tuple[Floats, SignBits] = (centre, _no_bits(dim))
         self.codes: Codes = np.zeros((BLOCK_SLOTS, dim), np.int8)
         self.scales: Floats = np.zeros(BLOCK_SLOTS, np.float32)
         self.rowids: Rowids = np.zeros(BLOCK_SLOTS, np.int64)
         self.gate = GateColumns.empty(BLOCK_SLOTS)
 
     def wipe(self) -> None:
-        for array in (self.bits, self.codes, self.scales, self.rowids):
+        for array in (*self.signs, self.codes, self.scales, self.rowids):
             array.fill(0)
         self.gate.wipe()
+
+
+def _no_bits(dim: int) -> SignBits:
+    return np.zeros((words_per_row(dim), BLOCK_SLOTS), np.uint64)
 
 
 class VectorIndex:
@@ -82,6 +90,8 @@ class VectorIndex:
         self._blocks: list[_Block] = []
         self._dead = 0
         self._rows = 0
+        self._centre: Floats = np.zeros(dim, np.float32)
+        self._centred_at = FIRST_CENTRING_SLOTS
         self._lookup = RowidLookup(BLOCK_SLOTS)
 
     @property
@@ -103,10 +113,19 @@ class VectorIndex:
         per_slot = words_per_row(self.dim) * 8 + self.dim + 4 + 8 + 29
         return len(self._blocks) * BLOCK_SLOTS * per_slot
 
-    def extend(self, rowids: Rowids, scales: Floats, codes: Codes, gate: GateColumns) -> None:
+    def extend(
+        self,
+        rowids: Rowids,
+        scales: Floats,
+        codes: Codes,
+        gate: GateColumns,
+        *,
+        loading: bool = False,
+    ) -> None:
         """Append many slots at once; ``gate.alive`` is used as it is.
 
-        The rows must not be in the index yet; ``recount`` counts them afterwards.
+        The rows must not be in the index yet; ``settle`` counts them afterwards, and takes the sign
+        bits of those that came with ``loading``.
         """
         with self._lock:
             start = 0
@@ -116,7 +135,9 @@ class VectorIndex:
                 here, there = slice(block.n, block.n + count), slice(start, start + count)
                 block.codes[here] = codes[there]
                 block.scales[here] = scales[there]
-                block.bits[:, here] = sign_bits(codes[there])
+                if not loading:
+                    bits = sign_bits(codes[there], scales[there], self._centre)
+                    block.signs[1][:, here] = bits
                 block.rowids[here] = rowids[there]
                 for name in ("place", "created", "updated", "expires", "alive"):
                     getattr(block.gate, name)[here] = getattr(gate, name)[there]
@@ -124,10 +145,13 @@ class VectorIndex:
                 self._dead += count - int(np.count_nonzero(alive))
                 block.n += count
                 start += count
+            if not loading and self.slots >= 2 * self._centred_at:
+                self._take_centre()
 
-    def recount(self) -> None:
-        """Count rows exactly after bulk loads: pieces of one row may have come in two parts."""
+    def settle(self) -> None:
+        """After bulk loads: count rows exactly and take sign bits around the centre of them all."""
         with self._lock:
+            self._take_centre()
             living = [
                 block.rowids[: block.n][block.gate.alive[: block.n]] for block in self._blocks
             ]
@@ -158,7 +182,7 @@ class VectorIndex:
                 block.gate.alive[slot] = False
                 block.codes[slot] = 0
                 block.scales[slot] = 0
-                block.bits[:, slot] = 0
+                block.signs[1][:, slot] = 0
                 block.rowids[slot] = 0
 
     def move(self, rowid: int, facts: GateFacts) -> None:
@@ -219,11 +243,30 @@ class VectorIndex:
                 block.wipe()
             self._blocks = []
             self._dead = self._rows = 0
+            self._centre = np.zeros(self.dim, np.float32)
+            self._centred_at = FIRST_CENTRING_SLOTS
             self._lookup.clear()
+
+    def _take_centre(self) -> None:
+        """Sign bits anew, around the mean of an even sample; running searches keep the old ones."""
+        if not self.slots:
+            return
+        step = -(-self.slots // CENTRE_SAMPLE_SLOTS)
+        samples = [(b.codes[: b.n : step], b.scales[: b.n : step]) for b in self._blocks]
+        codes = np.concatenate([part[0] for part in samples])
+        scales = np.concatenate([part[1] for part in samples])
+        if self.slots >= FIRST_CENTRING_SLOTS:
+            self._centre = centre_of(codes, scales)
+        self._centred_at = max(self.slots, FIRST_CENTRING_SLOTS)
+        for block in self._blocks:
+            bits = _no_bits(self.dim)
+            used = slice(0, block.n)
+            bits[:, used] = sign_bits(block.codes[used], block.scales[used], self._centre)
+            block.signs = (self._centre, bits)
 
     def _room(self) -> _Block:
         if not self._blocks or self._blocks[-1].n == BLOCK_SLOTS:
-            self._blocks.append(_Block(self.dim))
+            self._blocks.append(_Block(self.dim, self._centre))
         return self._blocks[-1]
 
     def _snapshot(self) -> list[_Block]:
@@ -238,10 +281,10 @@ class VectorIndex:
     def _candidates(
         self, blocks: list[_Block], masks: list[Mask], query: Floats, depth: int
     ) -> list[npt.NDArray[np.intp]]:
-        bits = query_bits(query)
         parts: list[npt.NDArray[np.uint16]] = []
         for block, mask in zip(blocks, masks, strict=True):
-            distances = hamming(block.bits, bits, len(mask))
+            centre, bits = block.signs
+            distances = hamming(bits, query_bits(query, centre), len(mask))
             distances[~mask] = HIDDEN_DISTANCE
             parts.append(distances)
         found = nearest_by_histogram(np.concatenate(parts), HIDDEN_DISTANCE, depth)
