@@ -14,7 +14,7 @@ import pytest
 from small_vault import SmallVault, connect, create_database, small_vault, writer
 
 from memory_manager.vault import queries
-from memory_manager.vault.errors import NeedsRepair, ReadOnly, VaultLocked
+from memory_manager.vault.errors import Busy, NeedsRepair, ReadOnly, VaultLocked
 from memory_manager.vault.filters import RowFilter
 from memory_manager.vault.migrations import SCHEMA_VERSION
 from memory_manager.vault.rows import ForgetMode, MemoryDraft
@@ -275,6 +275,27 @@ def test_full_disk_refuses_writes_keeps_reads_and_recovers(tmp_path: Path) -> No
         store.close()
 
 
+def test_writes_are_refused_while_another_process_holds_the_database(tmp_path: Path) -> None:
+    def impatient() -> Any:
+        connection = connect(vault.path)
+        connection.execute("PRAGMA busy_timeout = 50")
+        return connection
+
+    with small_vault(tmp_path) as vault:
+        vault.store.close()
+        vault.store = Store(impatient)
+        other = connect(vault.path)
+        other.execute("BEGIN IMMEDIATE")
+        futures = [vault.store.submit(note(vault, f"note {n}")) for n in range(3)]
+        for future in futures:
+            with pytest.raises(Busy):
+                future.result(DEADLINE_SECONDS)
+        other.execute("ROLLBACK")
+        other.close()
+        vault.remember("after")
+        assert contents(vault) == {"after"}
+
+
 def test_reads_see_one_snapshot_and_cannot_write(vault: SmallVault) -> None:
     vault.remember("one")
 
@@ -331,6 +352,47 @@ def test_close_interrupts_a_read_that_does_not_end(tmp_path: Path) -> None:
         vault.store.close(timeout=0.2)
         with pytest.raises(VaultLocked):
             future.result(DEADLINE_SECONDS)
+
+
+def test_close_interrupts_a_write_that_does_not_end(tmp_path: Path) -> None:
+    vault = SmallVault(tmp_path)
+    vault.remember("before")
+    started = threading.Event()
+
+    def endless(transaction: Transaction) -> object:
+        note(vault, "half written")(transaction)
+        started.set()
+        return transaction.connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+        ).fetchone()
+
+    future = vault.store.submit(endless)
+    assert started.wait(DEADLINE_SECONDS)
+    vault.store.close(timeout=1.0)
+    with pytest.raises(VaultLocked):
+        future.result(DEADLINE_SECONDS)
+    with small_vault(tmp_path) as again:
+        assert contents(again) == {"before"}
+
+
+async def test_a_closed_store_says_that_it_is_locked(tmp_path: Path) -> None:
+    vault = SmallVault(tmp_path)
+    opened = threading.Event()
+    slow = [
+        asyncio.ensure_future(vault.store.read(lambda _: opened.wait(DEADLINE_SECONDS)))
+        for _ in range(3)
+    ]
+    queued = [asyncio.ensure_future(vault.store.read(lambda _: True)) for _ in range(200)]
+    closing = asyncio.ensure_future(asyncio.to_thread(vault.store.close))
+    await asyncio.sleep(0)
+    opened.set()
+    await closing
+    assert await asyncio.gather(*slow) == [True] * 3
+    for answer in await asyncio.gather(*queued, return_exceptions=True):
+        assert answer is True or isinstance(answer, VaultLocked)
+    for late in (vault.store.read(lambda _: 1), vault.store.write(lambda _: 1)):
+        with pytest.raises(VaultLocked):
+            await late
 
 
 def test_damaged_page_is_needs_repair_and_the_rest_is_served(tmp_path: Path) -> None:

@@ -27,11 +27,8 @@ def write_error(error: BaseException) -> MemlocketError | None:
 
 def read_error(error: BaseException) -> MemlocketError | None:
     """What a failed read means to its caller; None when the error speaks for itself."""
-    code = result_code(error)
-    if code == sqlite3.SQLITE_IOERR:
+    if result_code(error) == sqlite3.SQLITE_IOERR:
         return NeedsRepair("A page of the database cannot be read.")
-    if code == sqlite3.SQLITE_INTERRUPT:
-        return VaultLocked(LockReason.USER)
     return _common(error)
 
 
@@ -41,4 +38,6 @@ def _common(error: BaseException) -> MemlocketError | None:
         return NeedsRepair()
     if code in _CONTENDED:
         return Busy()
+    if code == sqlite3.SQLITE_INTERRUPT:  # only a closing store interrupts
+        return VaultLocked(LockReason.USER)
     return None

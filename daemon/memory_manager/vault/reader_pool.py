@@ -6,6 +6,7 @@ one snapshot and ends in a rollback, so nothing read here can write.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -77,7 +78,8 @@ class ReaderPool:
             self._condition.wait_for(lambda: not self._busy(), max(0.0, timeout_seconds))
             if self._busy():
                 for connection in self._lent:
-                    connection.interrupt()
+                    with contextlib.suppress(Exception):  # it may close at this very moment
+                        connection.interrupt()
                 self._condition.wait_for(
                     lambda: not self._busy(), max(1.0, deadline - time.monotonic())
                 )
@@ -116,10 +118,15 @@ class ReaderPool:
 
     def _release(self, connection: Connection, *, keep: bool) -> None:
         with self._condition:
-            self._lent.discard(connection)
-            keep = keep and not self._closed
-            if keep:
+            if keep and not self._closed:
+                self._lent.discard(connection)
                 self._idle.append(connection)
-            self._condition.notify_all()
-        if not keep:
+                self._condition.notify_all()
+                return
+        try:
             connection.close()
+        finally:
+            # only now: when ``close`` returns, no connection of the pool is open any more
+            with self._condition:
+                self._lent.discard(connection)
+                self._condition.notify_all()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from memory_manager.vault.errors import LockReason, VaultLocked
 from memory_manager.vault.migrations import read_generation
 from memory_manager.vault.reader_pool import ReaderPool
 from memory_manager.vault.transaction import Transaction
@@ -79,9 +80,12 @@ class Store:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """``read_now`` on a reader's thread."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._readers.run, work
-        )
+        loop = asyncio.get_running_loop()
+        try:
+            reading = loop.run_in_executor(self._executor, self._readers.run, work)
+        except RuntimeError:  # of an executor that was shut down
+            raise VaultLocked(LockReason.USER) from None
+        return await reading
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """``work`` on the calling thread with a pooled connection, inside one snapshot.
@@ -102,5 +106,7 @@ class Store:
         deadline = time.monotonic() + timeout
         self._writer.stop(timeout)
         self._readers.close(max(0.0, deadline - time.monotonic()))
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        # what still waits for a thread finds the pool closed and says so; cancelled, it would say
+        # nothing to its caller
+        self._executor.shutdown(wait=False)
         self._writer.close_connection()

@@ -185,6 +185,8 @@ class WriteQueue:
             if is_write_failure(error):
                 taken = len(units)
                 self._enter_read_only(error)
+            elif not taken:
+                taken = len(units)  # not even BEGIN worked: another try would go on for ever
             known = write_error(error) or error
             for unit in units[:taken]:
                 unit.error = unit.error or known
