@@ -49,6 +49,10 @@ def test_every_error_that_can_reach_the_socket_has_a_status() -> None:
     assert missing == set()
 
 
+def test_no_status_is_kept_for_an_error_that_is_gone() -> None:
+    assert set(STATUS_OF_CODE) <= {kind.code for kind in _error_classes()}
+
+
 def test_locked_is_a_503_that_says_when_to_come_back() -> None:
     response = error_response(VaultLocked(LockReason.IDLE), "r1")
     assert (response.status, response.headers["Retry-After"]) == (503, "5")

@@ -15,8 +15,8 @@ from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.security.envelope import OPT_IN_KEY, VAULT_DEFAULT
+from memory_manager.security.errors import SanitizerFailed
 from memory_manager.vault import prepared_version, settings
-from memory_manager.vault.errors import SanitizerFailed
 from memory_manager.vault.idempotency import IdempotencyKey
 from memory_manager.vault.rows import (
     Attribution,

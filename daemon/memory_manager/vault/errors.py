@@ -9,7 +9,7 @@
         |   +-- ReadOnly  RolledBack  AnchorDamaged
         +-- PassphraseRequired  WrongPassphrase  WeakPassphrase  WrongRecoveryWords  KeyFileRefused
         +-- AlreadyRunning  VaultExists  IncompleteVault  BackupRefused  RekeyFailed  SetupCancelled
-        +-- SchemaMismatch  Busy  Conflict  SanitizerFailed
+        +-- SchemaMismatch  Busy  Conflict
 
 Exit codes: 3 already running, 10 locked, 11 passphrase or words, 12 files damaged or refused, 13
 read-only or rolled back, 14 no vault or one too many, 15 newer schema.
@@ -318,13 +318,3 @@ class Conflict(VaultError):
     def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
-
-
-class SanitizerFailed(VaultError):
-    """The sanitizer raised; the write was refused. Carries nothing of what it looked at."""
-
-    code = "internal_error"
-    title = "Internal error"
-    outcome = Outcome.BUG
-    exit_code = 1
-    default_message = "The text could not be checked for secrets; nothing was stored."

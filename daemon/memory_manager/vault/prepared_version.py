@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.base.errors import InvalidInput, TooLarge
 from memory_manager.security.envelope import OPT_IN_KEY, VAULT_DEFAULT
+from memory_manager.security.errors import SanitizerFailed
 from memory_manager.security.redact import RULESET_VERSION, sanitize_row
-from memory_manager.vault.errors import SanitizerFailed
 from memory_manager.vault.row_codec import encode_json
 from memory_manager.vault.rows import (
     MAX_CONTENT_CHARACTERS,
