@@ -112,18 +112,22 @@ class Daemon:
         await asyncio.to_thread(self.lifecycle.close)
 
     async def do_chores(self) -> None:
-        """Called every minute: once a day the trash is emptied and old answers are forgotten."""
+        """Called every minute: once a day the trash is emptied and old answers are forgotten.
+
+        One bounded piece of that work at a time; what is left waits for the next minute.
+        """
         store, now = self.lifecycle.peek(), time.monotonic()
         if store is None or store.read_only or now < self._tidy_after:
             return
         if self.lifecycle.state is not VaultState.UNLOCKED:
             return
-        self._tidy_after = now + TIDY_SECONDS
+        more = False
         try:
-            while (await store.write(tidy)).more:
-                pass
-        except MemlocketError as error:  # locked or full meanwhile; tomorrow is another day
+            more = (await store.write(tidy)).more
+        except Exception as error:  # tomorrow is another day; a bad row must not end the daemon
             log_event(_log, "tidy_failed", level=level_of(error), error=error)
+        if not more:
+            self._tidy_after = now + TIDY_SECONDS
 
     def vault_json(self) -> dict[str, object]:
         """The vault's part of a status answer."""
