@@ -183,6 +183,20 @@ def test_wrong_passphrase_has_to_wait(target: SandboxDaemon) -> None:
     )
 
 
+def test_forgetting_for_good_needs_the_passphrase(target: SandboxDaemon) -> None:
+    target.stop()
+    target.start()  # the passphrase that was set counts no more
+    memory = json.loads(target.cli("remember", "the vixen sleeps here", "--json").stdout)["id"]
+    waits = target.cli("forget", "--hard", memory)
+    assert "with your passphrase" in waits.stdout
+    assert memory in target.cli("list", "--include-deleted").stdout
+    gone = with_secrets(target, "forget", "--hard", memory, passphrase=PASSPHRASE)
+    assert gone.returncode == 0, gone.stderr
+    assert "with your passphrase" not in gone.stdout
+    assert memory not in target.cli("list", "--include-deleted").stdout
+    assert target.cli("restore", memory, check=False).returncode == 4
+
+
 def test_backup_restores_elsewhere_and_leaves_no_words(
     source: SandboxDaemon, tmp_path: Path
 ) -> None:

@@ -41,8 +41,14 @@ class Context:
         except MemlocketError as error:
             if code_of(error) != "passphrase_required":
                 raise
-            if passphrase_fd is None and not prompts.has_terminal():
+            if not self.confirm_owner(client, passphrase_fd):
                 raise
-            self.console.note("This needs your passphrase.")
-            client.unlock(prompts.ask_secret("Passphrase", passphrase_fd))
             return act()
+
+    def confirm_owner(self, client: MemoryClient, passphrase_fd: int | None = None) -> bool:
+        """Enter the passphrase, which counts for five minutes; False with nobody to ask."""
+        if passphrase_fd is None and not prompts.has_terminal():
+            return False
+        self.console.note("This needs your passphrase.")
+        client.unlock(prompts.ask_secret("Passphrase", passphrase_fd))
+        return True

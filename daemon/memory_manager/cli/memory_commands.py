@@ -13,6 +13,7 @@ from memory_manager.cli.arguments import (
     Commands,
     add_command,
     add_filters,
+    add_passphrase_fd,
     filters_of,
     future_moment,
     positive,
@@ -83,8 +84,11 @@ def _register_forget(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--redact", action="store_true", help="keep the row, remove its text from every version"
     )
-    how.add_argument("--hard", action="store_true", help="for good, not restorable")
+    how.add_argument(
+        "--hard", action="store_true", help="for good, not restorable; needs the passphrase"
+    )
     parser.add_argument("--reason")
+    add_passphrase_fd(parser)
 
 
 def run_remember(arguments: argparse.Namespace, context: Context) -> int:
@@ -185,11 +189,12 @@ def run_versions(arguments: argparse.Namespace, context: Context) -> int:
 
 def run_forget(arguments: argparse.Namespace, context: Context) -> int:
     mode = "redact" if arguments.redact else "hard_delete" if arguments.hard else "soft_delete"
-    answers: list[Mapping[str, object]] = []
+    body = {"mode": mode, "reason": arguments.reason}
     with context.client() as client:
-        for memory_id in arguments.ids:
-            body = {"mode": mode, "reason": arguments.reason}
-            answers.append(client.forget(memory_id, body))
+        answers = [client.forget(memory_id, body) for memory_id in arguments.ids]
+        waiting = [answer for answer in answers if memory_text.awaits_owner(answer)]
+        if waiting and context.confirm_owner(client, arguments.passphrase_fd):
+            answers = [client.forget(memory_id, body) for memory_id in arguments.ids]
     lines = [memory_text.forgotten(answer) for answer in answers]
     context.console.result({"results": answers}, "\n".join(lines))
     return EXIT_OK

@@ -34,9 +34,14 @@ def written(answer: Item) -> str:
 
 def forgotten(answer: Item) -> str:
     text = written(answer)
-    if answer.get("hard_delete") == "awaiting_owner":
-        text += "  (its bytes go when you confirm it as the owner)"
+    if awaits_owner(answer):
+        text += "  (its bytes go when you run this again with your passphrase)"
     return text
+
+
+def awaits_owner(answer: Item) -> bool:
+    """Whether a memory is out of recall but not destroyed, for want of a fresh passphrase."""
+    return answer.get("hard_delete") == "awaiting_owner"
 
 
 def redaction_note(answer: Item) -> str | None:
