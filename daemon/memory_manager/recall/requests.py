@@ -1,4 +1,7 @@
-"""What a recall is asked and what it answers: values only. Contract: recall.md 8-11, xmemo.md 6.3-6.4."""
+"""What a recall is asked and what it answers: values only.
+
+Contract: recall.md 8-11, xmemo.md 6.3-6.4.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class SearchRequest:
     """One search. ``query`` of ``*`` or only blanks lists what passes the filter, newest first."""
 
     query: str = dataclasses.field(repr=False)
-    filter: RowFilter = RowFilter()
+    filter: RowFilter = dataclasses.field(default_factory=RowFilter)
     limit: int = 10
     time_order: TimeOrder | None = None  # set: order the hits by time instead of by score
     order_by_updated: bool = False  # with time_order: updated_at instead of created_at
@@ -43,7 +46,7 @@ class SearchRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hit:
-    """One found row. ``score`` is in [0, 1]; ``cosine`` is None when the meaning leg did not see it."""
+    """One found row. ``score`` is in [0, 1]; ``cosine`` is None when meaning did not see it."""
 
     row: MemoryRow
     score: float
@@ -61,7 +64,9 @@ class SearchResult:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ContextPack:
-    """Hits packed into a token budget: ``text`` has one block per hit, same order, one blank line between."""
+    """Hits packed into a token budget: ``text`` has one block per hit in the same order, with one
+    blank line between blocks.
+    """
 
     hits: tuple[Hit, ...]
     text: str = dataclasses.field(repr=False)
