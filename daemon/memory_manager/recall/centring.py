@@ -1,10 +1,9 @@
-"""Centring: what all vectors of a model share is taken away, half of what a language shares too.
+"""Centring: what all vectors of a model share is taken away, and much of what a language shares.
 
 Contract: recall.md 5. ``v' = normalise(w - s * P w)``, ``w = normalise(v) - mean``; P projects on
 the span of the language means of the neutral texts, s is LANGUAGE_SHARE_REMOVED. Without P a text
 prefers its own language to its own subject: an English question met English noise before a Chinese
-answer. With all of P removed English-only vaults lose more than two points; about half keeps both.
-Queries and documents are moved alike.
+answer. Queries and documents are moved alike.
 """
 
 from __future__ import annotations
@@ -16,7 +15,10 @@ import numpy as np
 
 from memory_manager.recall.embedder import Vector
 
-LANGUAGE_SHARE_REMOVED = 0.5
+# Vectors alone, e5 int8. English question, memories in es, pt, mr or zh, hit@1 on our own probe: .55
+# with 0, .80 with 0.5, .81 with 0.6, .84 with 0.8. LoCoMo development set, hit@5: .586, .575, .574,
+# .567.
+LANGUAGE_SHARE_REMOVED = 0.6
 _MAX_ROWS = 64
 
 
