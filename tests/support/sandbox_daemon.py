@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -179,11 +179,12 @@ class SandboxDaemon:
         check: bool = True,
         stdin: str | None = None,
         secrets: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         """Run the real command line on this home; ``secrets`` go in through descriptors."""
         command = [*COMMAND, *arguments]
-        descriptors = []
+        descriptors: list[int] = []
         for option, secret in (secrets or {}).items():
             reader, writer = os.pipe()
             os.write(writer, secret.encode() + b"\n")
@@ -199,7 +200,7 @@ class SandboxDaemon:
                 capture_output=True,
                 text=True,
                 timeout=timeout,
-                pass_fds=descriptors,
+                pass_fds=[*descriptors, *pass_fds],
             )
         finally:
             for descriptor in descriptors:

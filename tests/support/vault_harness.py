@@ -30,6 +30,7 @@ from memory_manager.vault.opening import VaultKeys, unwrap_keys
 from memory_manager.vault.os_keyring import OsKeyring, find_keyring
 from memory_manager.vault.paths import VaultPaths
 from memory_manager.vault.setup import SetupResult, create_vault
+from memory_manager.vault.status import VaultState
 from memory_manager.vault.store import Store
 
 PASSPHRASE = "correct horse battery staple"
@@ -250,3 +251,17 @@ def fill(disk: Path, leave_bytes: int) -> None:
     """Fill the file system of ``disk`` with one file, ``filler``, up to ``leave_bytes``."""
     space = os.statvfs(disk)
     (disk / "filler").write_bytes(bytes(space.f_bavail * space.f_frsize - leave_bytes))
+
+
+def timed(home: VaultHome, clocks: FakeClocks, **options: Any) -> VaultLifecycle:
+    return home.lifecycle(wall_clock=clocks.wall, clock=clocks.monotonic, **options)
+
+
+def reason_of(lifecycle: VaultLifecycle) -> tuple[VaultState, str | None]:
+    status = lifecycle.status()
+    return status.state, status.reason
+
+
+def stand_at_now(clocks: FakeClocks) -> None:
+    """Setup stamps the real time into the anchor; the fake clocks start there."""
+    clocks.wall_now = time.time()

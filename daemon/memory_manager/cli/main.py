@@ -17,6 +17,7 @@ from memory_manager.cli import (
     bench_command,
     daemon_command,
     doctor_command,
+    key_commands,
     log_command,
     memory_commands,
     model_commands,
@@ -32,6 +33,7 @@ from memory_manager.cli.output import Console
 Handler = Callable[[argparse.Namespace, Context], int]
 _GROUPS = (
     vault_commands,
+    key_commands,
     service_commands,
     memory_commands,
     transfer_commands,

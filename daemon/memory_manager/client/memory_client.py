@@ -82,6 +82,20 @@ class MemoryClient:
     def confirm_recovery_words(self) -> JsonObject:
         return self._post("/v1/vault/recovery/confirm", {})
 
+    def change_database_key(
+        self, passphrase: str, recovery_words: str | None, key_file: str | None
+    ) -> JsonObject:
+        """Copy-rekey; new recovery words stand in this answer and nowhere else."""
+        body: JsonObject = {
+            "passphrase": passphrase,
+            "recovery_words": recovery_words,
+            "key_file": key_file,
+        }
+        return self._post("/v1/vault/rekey", body, LONG_WORK_TIMEOUT_SECONDS)
+
+    def use_keyring(self, enabled: bool) -> JsonObject:
+        return self._post("/v1/vault/keyring", {"enabled": enabled})
+
     def check_vault(self) -> JsonObject:
         """Reads every page of the database: seconds per gigabyte."""
         return self._post("/v1/vault/check", {}, LONG_WORK_TIMEOUT_SECONDS)

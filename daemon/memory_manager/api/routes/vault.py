@@ -1,4 +1,4 @@
-"""The owner's acts on the vault: lock, unlock, passphrase, recovery words, backup (vault.md 4)."""
+"""The owner's acts on the vault: opening, its keys, backup, checks (vault.md 4, 7, 10)."""
 
 from __future__ import annotations
 
@@ -82,6 +82,39 @@ async def accept_rollback(request: web.Request) -> web.Response:
     return _vault_answer(request)
 
 
+async def change_database_key(request: web.Request) -> web.Response:
+    """Copy-rekey: another database key under the same passphrase (vault.md 7).
+
+    With the present recovery words these stay valid, otherwise the answer holds new ones. A vault
+    with a key file slot needs the absolute path of that file.
+    """
+    fields = Fields.of_body(call_of(request).json_object())
+    passphrase = fields.required_text("passphrase", limit=MAX_PASSPHRASE_CHARACTERS)
+    words = fields.text("recovery_words", limit=MAX_PASSPHRASE_CHARACTERS)
+    key_file = fields.text("key_file", limit=MAX_FILE_PATH_CHARACTERS)
+    if key_file is not None and not Path(key_file).is_absolute():
+        fields.refuse("key_file", "must be an absolute path")
+    fields.check()
+    issued = await asyncio.to_thread(
+        daemon_of(request).lifecycle.rekey,
+        passphrase,
+        recovery_words=words,
+        key_file=None if key_file is None else Path(key_file),
+    )
+    return json_response({"recovery_words": None if issued is None else list(issued)})
+
+
+async def use_keyring(request: web.Request) -> web.Response:
+    """Whether the system keyring opens the vault by itself."""
+    fields = Fields.of_body(call_of(request).json_object())
+    enabled = fields.flag("enabled")
+    fields.check()
+    lifecycle = daemon_of(request).lifecycle
+    act = lifecycle.enable_keyring if enabled else lifecycle.disable_keyring
+    await asyncio.to_thread(act)
+    return _vault_answer(request)
+
+
 async def write_backup(request: web.Request) -> web.Response:
     """An encrypted, verified backup at an absolute path."""
     fields = Fields.of_body(call_of(request).json_object())
@@ -121,5 +154,7 @@ ROUTES: Final = (
     Route("POST", "/vault/recovery", new_recovery_words, Access.OWNER),
     Route("POST", "/vault/recovery/confirm", confirm_recovery_words, Access.OWNER),
     Route("POST", "/vault/accept-rollback", accept_rollback, Access.OWNER),
+    Route("POST", "/vault/rekey", change_database_key, Access.OWNER),
+    Route("POST", "/vault/keyring", use_keyring, Access.OWNER),
     Route("POST", "/vault/backup", write_backup, Access.OWNER),
 )
