@@ -82,6 +82,9 @@ class DoorProtocol(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """Last look at every answer: nothing but our own types leaves, with our own headers."""
         if not resp.prepared:
+            if request.writer.output_size > 0:
+                # a stream broke off: a second answer inside it would be read as its content
+                raise ConnectionError("the answer has begun already")
             if resp.status >= 400 and resp.content_type not in ALLOWED_TYPES:
                 resp = _plain_error(resp.status)
             add_fixed_headers(resp)
