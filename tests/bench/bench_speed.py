@@ -64,6 +64,13 @@ def measure_http(folder: Path, rows: int, options: argparse.Namespace) -> dict[s
         report["start"] = http_speed.start_speed(daemon, token, queries, options.starts, meaning)
         report["after_start"] = http_speed.footprint(daemon, total)
         report["unlock"] = http_speed.unlock_speed(daemon, token, "plinth orchid 7731 ferrous kite")
+        daemon.stop()
+        if "words" in options.parts:
+            from opened_vault import opened
+            from word_speed import compare_words
+
+            with opened(daemon) as connection:
+                report["words"] = compare_words(connection, total)
     return report
 
 
@@ -99,11 +106,11 @@ def run(options: argparse.Namespace) -> dict[str, object]:
             report[f"{rows} rows"] = part
             if "http" in options.parts:
                 part["http"] = measure_http(folder, rows, options)
-            if "store" in options.parts:
+            if "store" in options.parts and rows <= options.store_up_to:
                 from store_ratio import store_ratio
 
                 part["store"] = store_ratio(folder, rows, options.writes)
-            if "words" in options.parts:
+            if "words" in options.parts and "http" not in options.parts:
                 from word_speed import word_speed
 
                 part["words"] = word_speed(folder, rows)
@@ -143,6 +150,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--embed-up-to", type=int, default=2_000, help="above: synthetic vectors, for time"
     )
+    parser.add_argument("--store-up-to", type=int, default=10_000, help="rows, for time")
     parser.add_argument("--patience", type=float, default=7200, help="seconds for the backfill")
     parser.add_argument("--models", type=Path, help="folder with prepared models to use")
     parser.add_argument("--folder", type=Path, help="where to put the vaults")

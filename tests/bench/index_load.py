@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from figures import percentile, timed
+from figures import cpu_timed, percentile
 from store_ratio import create
 from vector_fill import fill_vectors
 from vector_speed import AGENTS, DIM, SCOPES
@@ -71,7 +71,7 @@ def _on_fresh(connect: Any, work: Any) -> float:
     connection = connect()
     try:
         connection.execute("SELECT count(*) FROM embedding_model").fetchone()
-        return timed(lambda: work(connection))
+        return cpu_timed(lambda: work(connection))
     finally:
         connection.close()
 

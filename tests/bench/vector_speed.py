@@ -1,6 +1,7 @@
 """The vector leg against sqlite-vec and an exact scan, in the same run (recall.md, targets 1-3).
 
-Vectors are synthetic, of low inner dimension, so that neighbours exist as they do in real text.
+CPU time of one thread. Vectors are synthetic, of low inner dimension, so that neighbours exist as
+they do in real text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from figures import median_seconds, percentile, timed
+from figures import cpu_timed, median_seconds, percentile
 
 from memory_manager.recall.vector_codes import quantise
 from memory_manager.recall.vector_gate import NEVER_MS, GateColumns, Place, PlaceBook
@@ -109,7 +110,7 @@ def vector_speed(folder: Path, rows: int, queries: int = 40) -> dict[str, object
 def _measure(search: Callable[[Matrix], object], asked: Matrix) -> float:
     for query in asked[:3]:
         search(query)
-    return percentile([timed(lambda q=query: search(q)) for query in asked], 0.5)
+    return percentile([cpu_timed(lambda q=query: search(q)) for query in asked], 0.5)
 
 
 def _recall(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import Any
 
-from figures import percentile, timed
+from figures import cpu_timed, percentile
 from memory_corpus import Corpus
 from store_ratio import StoreBench, create
 
@@ -25,22 +26,32 @@ def naive_match(question: str) -> str:
     return " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
 
 
-def word_speed(folder: Path, rows: int, questions: int = 40) -> dict[str, object]:
-    """Milliseconds for the best 100 rows of a natural question."""
-    corpus = Corpus()
+def word_speed(folder: Path, rows: int) -> dict[str, object]:
+    """On a store of its own with ``rows`` memories of the corpus."""
     connect = create(folder / "words.db", encrypted=True)
-    store = StoreBench(connect, corpus)
+    store = StoreBench(connect, Corpus())
     store.fill(rows)
     store.close()
     connection = connect()
+    try:
+        return compare_words(connection, rows)
+    finally:
+        connection.close()
+
+
+def compare_words(connection: Any, rows: int, questions: int = 40) -> dict[str, object]:
+    """CPU milliseconds for the best 100 rows of a question; the vault holds the corpus."""
+    corpus = Corpus()
     asked = [
         *corpus.questions(questions),
         *(NATURAL[n % 3].format(corpus.projects[n]) for n in range(questions)),
     ]
-    index, condition = FullTextIndex(), RowFilter().condition(int(time.time() * 1000))
+    index, now_ms = FullTextIndex(), int(time.time() * 1000)
 
     def ours(question: str) -> object:
-        return index.search(connection, query_terms(question), condition, 100)
+        return index.search(
+            connection, query_terms(question), RowFilter(), now_ms, limit=100, wanted=10
+        )
 
     def naive(question: str) -> object:
         return connection.execute(
@@ -53,9 +64,8 @@ def word_speed(folder: Path, rows: int, questions: int = 40) -> dict[str, object
         ours(question)
         naive(question)
     for question in asked:  # interleaved: a busy moment hits both
-        seconds["ours"].append(timed(lambda q=question: ours(q)))
-        seconds["naive"].append(timed(lambda q=question: naive(q)))
-    connection.close()
+        seconds["ours"].append(cpu_timed(lambda q=question: ours(q)))
+        seconds["naive"].append(cpu_timed(lambda q=question: naive(q)))
     half = len(asked) // 2
     report: dict[str, object] = {"rows": rows}
     for name, part in (("mixed", slice(0, half)), ("natural", slice(half, None))):
