@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
@@ -134,3 +135,33 @@ def test_a_log_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
     (folder / "daemon.log").chmod(mode)
     with pytest.raises(UnsafeFile):
         logs.set_up_logs(folder)
+
+
+def test_every_log_call_of_ours_is_an_event_that_the_log_keeps(repository: Path) -> None:
+    """A message with arguments would be written as ``library_message``, a foreign field not at
+    all."""
+    seen = 0
+    for path in sorted((repository / "daemon/memory_manager").rglob("*.py")):
+        for call in _log_calls(ast.parse(path.read_text("utf-8"))):
+            seen += 1
+            place = f"{path.relative_to(repository)}:{call.lineno}"
+            assert len(call.args) == 1, place
+            event = ast.literal_eval(call.args[0])
+            assert logs.EVENT.fullmatch(event), place
+            for keyword in call.keywords:
+                if isinstance(keyword.value, ast.Dict):
+                    names = {ast.literal_eval(key) for key in keyword.value.keys if key}
+                    assert names <= logs.ALLOWED_FIELDS, place
+    assert seen > 20
+
+
+def _log_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in ("log", "_log")
+            and node.func.attr in ("debug", "info", "warning", "error", "exception", "critical")
+        ):
+            yield node

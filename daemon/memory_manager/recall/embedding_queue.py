@@ -153,7 +153,7 @@ class EmbeddingQueue:
                 await self._wait(POLL_SECONDS)
                 continue
             except MemlocketError as error:  # the vault is locked or cannot be written now
-                log.warning("embedding_queue_paused code=%s", error.code)
+                log.warning("embedding_queue_paused", extra={"code": error.code})
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             if len(batch) >= self._settings.embedding_batch:

@@ -84,7 +84,8 @@ class MeaningLeg:
             except Exception as error:  # words go on; the reason is shown and the next try comes
                 self._error = error.code if isinstance(error, MemlocketError) else "internal_error"
                 log.warning(
-                    "recall_vectors_unavailable code=%s type=%s", self._error, type(error).__name__
+                    "recall_vectors_unavailable",
+                    extra={"code": self._error, "error_type": type(error).__name__},
                 )
             await asyncio.sleep(POLL_SECONDS)
 
@@ -133,9 +134,8 @@ class MeaningLeg:
         if report.clean:
             return
         log.warning(
-            "stored_vectors_damaged segments=%d rows=%d",
-            len(report.damaged_segments),
-            len(report.doubled_rows),
+            "stored_vectors_damaged",
+            extra={"segments": len(report.damaged_segments), "rows": len(report.doubled_rows)},
         )
 
         def mend(transaction: Transaction) -> None:

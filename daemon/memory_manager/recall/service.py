@@ -216,7 +216,7 @@ class RecallService:
         try:
             await rebuild.refresh_text_rules(store)
         except MemlocketError as error:
-            log.warning("text_rules_not_refreshed code=%s", error.code)
+            log.warning("text_rules_not_refreshed", extra={"code": error.code})
         if not self._meaning.switched_off:
             await self._meaning.run(store)
 

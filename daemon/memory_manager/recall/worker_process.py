@@ -116,8 +116,8 @@ class WorkerProcess:
         with cast("IO[bytes]", self._process.stderr) as stream:
             while line := stream.readline(_MAX_LINE_BYTES):
                 if _ALLOWED_LINE.fullmatch(line.rstrip(b"\n")):
-                    _log.info("embed_worker: %s", line.decode("ascii").rstrip())
+                    _log.info("embed_worker", extra={"what": line.decode("ascii").rstrip()})
                 else:
                     dropped += len(line)
         if dropped:
-            _log.info("embed_worker_stderr_dropped bytes=%d", dropped)
+            _log.info("embed_worker_stderr_dropped", extra={"size_bytes": dropped})

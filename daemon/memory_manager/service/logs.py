@@ -30,14 +30,14 @@ OWN_LOGGER = "memory_manager"
 
 ALLOWED_FIELDS = frozenset(
     """
-    action agents backend code count credential_id daemon_id door
+    action agents backend ballast_freed code count credential_id daemon_id door
     duration_ms error_type exit_code generation insecure memory_id method model_key
-    pages pid port query_length reason request_id route signal
+    pages pid port query_length reason request_id route rows segments signal
     size_bytes state status unlock_source version what
     """.split()
 )
 
-_EVENT = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+EVENT = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 _MAX_TEXT = 200
 _MAX_FRAMES = 6
 _LEVELS = {
@@ -99,7 +99,7 @@ class OnlyEvents(logging.Filter):
             if isinstance(error, MemlocketError):
                 fields["code"] = error.code
             fields["places"] = _places(error)
-        record.msg = name if own and _EVENT.fullmatch(name) else "library_message"
+        record.msg = name if own and EVENT.fullmatch(name) else "library_message"
         record.args = ()
         record.exc_info = record.exc_text = record.stack_info = None
         record.__dict__.update(fields=fields, error=None, is_event=True)
