@@ -6,6 +6,7 @@ The client is deliberately not the product's: what is measured and attacked here
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import http.client
 import json
@@ -230,6 +231,7 @@ class SandboxDaemon:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
+                preexec_fn=_die_with_parent,
             )
         return self.process
 
@@ -337,6 +339,12 @@ COMMAND = (
     "-c",
     "import sys; from memory_manager.cli.main import main; sys.exit(main())",
 )
+
+
+def _die_with_parent() -> None:
+    """A killed test run leaves no daemon behind; Linux only."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def wait_until(
