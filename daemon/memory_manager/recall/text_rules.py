@@ -30,6 +30,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 # One candidate for an identifier: what stands between blanks, quotes and brackets.
 _CHUNK = re.compile(r"[^\s\"'`“”‘’«»()\[\]{}<>,;!?=|*&^%$~。、，；！？（）「」『』【】]+")
+_PLAIN_WORD = re.compile(r"[A-Za-z][a-z]*[.:]?")
 _SEPARATORS = re.compile(r"[_\-./\\:@#+]+")
 _CASE_OR_DIGIT_BORDER = re.compile(
     r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
@@ -122,6 +123,8 @@ def identifier_terms(text: str) -> list[str]:
     """Parts and joined forms of code identifiers, paths, versions, hashes, emoji; lower case."""
     found: list[str] = []
     for chunk in _CHUNK.findall(text):
+        if _PLAIN_WORD.fullmatch(chunk):
+            continue  # nearly all chunks of prose
         for piece in _without_unspaced(chunk):
             found.extend(_chunk_terms(piece))
     found.extend(f"emoji{ord(symbol):x}" for symbol in EMOJI.findall(text))
