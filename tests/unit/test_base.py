@@ -113,7 +113,8 @@ def test_reading_refuses_anything_but_a_private_regular_file(tmp_path: Path, kin
 
 
 def test_a_runtime_folder_that_is_a_link_or_open_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)  # whatever the umask of this process is by now
     (tmp_path / "link").symlink_to(tmp_path / "open")
     for name in ("open", "link"):
         with pytest.raises(UnsafeFile):
@@ -152,7 +153,8 @@ def test_clients_find_the_runtime_folder_without_the_session_variable(tmp_path: 
 
 
 def test_an_open_session_directory_is_not_trusted(tmp_path: Path) -> None:
-    (tmp_path / "runtime").mkdir(mode=0o755)
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime").chmod(0o755)
     found = places.directories(
         {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
     )

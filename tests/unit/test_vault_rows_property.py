@@ -203,7 +203,8 @@ class MemoryLife(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(8, 20), pytest.param(200, 50, marks=pytest.mark.slow)]
+    ("examples", "steps"),
+    [(8, 20), pytest.param(100, 50, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
 )
 def test_life_of_memories_keeps_its_invariants(examples: int, steps: int) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -19,10 +19,10 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         commands, shared, "rekey", run_rekey, "encrypt the vault with a new key",
         "For a suspected leak of the vault's files together with the passphrase: the vault is\n"
         "copied under a new key, checked, and put in place as the last step. The recovery words\n"
-        "are made anew unless you give the present ones with --keep-words.",
+        "are made anew unless you give the present ones with --keep-recovery.",
     )  # fmt: skip
     add_passphrase_fd(rekey)
-    rekey.add_argument("--keep-words", action="store_true", help="asks for the present 24 words")
+    rekey.add_argument("--keep-recovery", action="store_true", help="asks for the present 24 words")
     rekey.add_argument("--words-fd", type=int, metavar="N", help="read them from descriptor N")
     rekey.add_argument(
         "--recovery-fd", type=int, metavar="N", help="write new words to descriptor N"
@@ -42,7 +42,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def run_rekey(arguments: argparse.Namespace, context: Context) -> int:
-    keeps_words = arguments.keep_words or arguments.words_fd is not None
+    keeps_words = arguments.keep_recovery or arguments.words_fd is not None
     has_place_for_words = arguments.recovery_fd is not None or prompts.has_terminal()
     key_file: Path | None = arguments.insecure_key_file
     with context.client() as client:
