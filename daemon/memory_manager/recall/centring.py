@@ -15,8 +15,8 @@ import numpy as np
 
 from memory_manager.recall.embedder import Vector
 
-# Vectors alone, e5 int8, share removed 0, .5, .6, .8: an English question finds its memory in es, pt,
-# mr or zh on our own probe (hit@1) .55, .80, .81, .84; LoCoMo development set hit@5 .586, .575,
+# Vectors alone, e5 int8, share removed 0, .5, .6, .8: an English question finds its memory in es,
+# pt, mr or zh on our own probe (hit@1) .55, .80, .81, .84; LoCoMo development set hit@5 .586, .575,
 # .574, .567.
 LANGUAGE_SHARE_REMOVED = 0.6
 _MAX_ROWS = 64
