@@ -17,13 +17,14 @@ from memory_manager.capture.fields import Writer
 from memory_manager.capture.jsonl import parse_line, read_jsonl, record_line, write_jsonl
 from memory_manager.capture.markdown import markdown_text, read_markdown, write_markdown
 from memory_manager.capture.records import (
+    STORED_ACTIONS,
     MemoryRecord,
     RecordVersion,
     parse_record,
     record_as_json,
 )
 from memory_manager.capture.sources import Problem
-from memory_manager.vault.rows import MemoryType, RowStatus, WriteStatus
+from memory_manager.vault.rows import MemoryType, RowStatus
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 some_text = text.filter(lambda value: bool(value.strip()))
@@ -57,7 +58,7 @@ common: dict[str, Any] = {
 }
 versions = st.builds(
     RecordVersion,
-    action=st.sampled_from(WriteStatus),
+    action=st.sampled_from(STORED_ACTIONS),
     content=st.none() | text,
     path=some_text,
     memory_type=st.sampled_from(MemoryType),
@@ -117,6 +118,28 @@ def test_a_folder_of_markdown_is_read_back_whole(tmp_path: Path) -> None:
         key=lambda record: str(record.id),
     )
     assert found == sorted(wanted, key=lambda record: str(record.id))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"content":"x","metadata":{"n":NaN}}',
+        b'{"content":"x","metadata":{"n":1e999}}',
+        b'{"content":"x","versions":[{"action":"unchanged","written_at":"2026-01-01T00:00:00Z",'
+        b'"memory_type":"semantic","path":"p","content":"x"}]}',
+    ],
+)
+def test_what_the_vault_cannot_hold_is_refused_line_by_line(line: bytes) -> None:
+    with pytest.raises(InvalidRecord):
+        parse_line(line, "imported")
+
+
+def test_front_matter_that_is_no_number_stays_text(tmp_path: Path) -> None:
+    path = tmp_path / "note.md"
+    path.write_text("---\nratio: NaN\nsize: 1e999\n---\ntext")
+    (found,) = read_markdown(path)
+    assert isinstance(found, MemoryRecord)
+    assert found.metadata == {"ratio": "NaN", "size": "1e999"}
 
 
 def test_json_lines_go_on_after_a_bad_one(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 
 from memory_manager.capture.errors import InvalidRecord
 from memory_manager.capture.fields import Document
+from memory_manager.capture.finite_json import load_json
 from memory_manager.capture.records import MemoryRecord, parse_record, record_as_json
 from memory_manager.capture.sources import Problem, SourceItem
 
@@ -37,7 +38,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
 def parse_line(line: bytes, default_path: str) -> MemoryRecord:
     """One record from one line; InvalidRecord says what is wrong without showing the line."""
     try:
-        loaded: object = json.loads(line)
+        loaded = load_json(line)
     except (ValueError, RecursionError):
         raise InvalidRecord("This line is not JSON.") from None
     if not isinstance(loaded, dict):

@@ -18,6 +18,7 @@ from memory_manager.base.private_files import ensure_private_directory, write_pr
 from memory_manager.base.times import parse_rfc3339, rfc3339
 from memory_manager.capture.errors import InvalidRecord
 from memory_manager.capture.fields import Document
+from memory_manager.capture.finite_json import load_json
 from memory_manager.capture.records import MemoryRecord, parse_record, record_as_json
 from memory_manager.capture.sources import (
     Problem,
@@ -111,7 +112,7 @@ def _scalar(text: str) -> JsonValue:
     if not text:
         return None
     try:
-        return json.loads(text)
+        return load_json(text)
     except (ValueError, RecursionError):
         pass
     if text.startswith("[") and text.endswith("]"):

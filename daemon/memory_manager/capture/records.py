@@ -27,6 +27,11 @@ from memory_manager.vault.rows import (
 RECORD_KIND = "memory"
 RECORD_SCHEMA = 1
 DEFAULT_PATH = "imported"
+STORED_ACTIONS = tuple(  # the others leave no version behind
+    status
+    for status in WriteStatus
+    if status not in (WriteStatus.DEDUPLICATED, WriteStatus.UNCHANGED)
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,7 +238,7 @@ def _parse(fields: Fields, default_path: str) -> MemoryRecord:
 
 
 def _parse_version(fields: Fields) -> RecordVersion:
-    action = fields.one_of("action", list(WriteStatus))
+    action = fields.one_of("action", STORED_ACTIONS)
     written_at_ms = fields.time("written_at")
     memory_type = fields.memory_type("memory_type")
     path, bucket = fields.text("path"), fields.text("bucket")
