@@ -83,7 +83,7 @@ class _Variant:
 
 
 _SIGNED = _Variant("int8-dyn-pc", Backend.ORT)
-_REDUCED = _Variant("uint8-rr-dyn-pc", Backend.ORT, reduced_range=True)
+_REDUCED = _Variant("int8-rr-dyn-pc", Backend.ORT, reduced_range=True)
 _FLOAT = _Variant("fp32", Backend.ORT)
 
 
