@@ -136,6 +136,7 @@ class EmbeddingQueue:
 
         ``on_complete`` is awaited each time the queue has run empty.
         """
+        paused_by: str | None = None
         while embedder.model_key == target.key:
             self._work.clear()
             batch = await store.read(self._next_rows)
@@ -153,9 +154,12 @@ class EmbeddingQueue:
                 await self._wait(POLL_SECONDS)
                 continue
             except MemlocketError as error:  # the vault is locked or cannot be written now
-                log.warning("embedding_queue_paused", extra={"code": error.code})
+                if error.code != paused_by:
+                    paused_by = error.code
+                    log.warning("embedding_queue_paused", extra={"code": error.code})
                 await asyncio.sleep(POLL_SECONDS)
                 continue
+            paused_by = None
             if len(batch) >= self._settings.embedding_batch:
                 duty = self._settings.embedding_duty
                 await asyncio.sleep((time.monotonic() - started) * (1 / duty - 1))

@@ -68,6 +68,7 @@ class RecallService:
         self._store: Store | None = None
         self._background: asyncio.Task[None] | None = None
         self._rebuilding_words = False
+        self._rebuild_turn = asyncio.Lock()
 
     @property
     def indexers(self) -> Sequence[RowIndexer]:
@@ -172,6 +173,21 @@ class RecallService:
         reason = "outranked" if terms else "no_shared_word"
         return {**answer, "found": False, "reason": reason, "terms": terms}
 
+    async def _rebuild(
+        self, store: Store, what: rebuild.What, progress: rebuild.Progress
+    ) -> dict[str, int]:
+        done: dict[str, int] = {}
+        if what in (rebuild.What.FULLTEXT, rebuild.What.ALL):
+            self._rebuilding_words = True
+            try:
+                done["fulltext"] = await rebuild.rebuild_fulltext(store, progress)
+            finally:
+                self._rebuilding_words = False
+                self._fulltext.vocabulary.forget()
+        if what in (rebuild.What.VECTORS, rebuild.What.ALL):
+            done["vectors_queued"] = await rebuild.forget_vectors(store)
+        return done
+
     async def rebuild(
         self, what: rebuild.What, progress: rebuild.Progress = rebuild.no_progress
     ) -> dict[str, int]:
@@ -179,22 +195,13 @@ class RecallService:
         touched.
         """
         store = self._opened()
-        done: dict[str, int] = {}
-        await self._stop_background()
-        try:
-            if what in (rebuild.What.FULLTEXT, rebuild.What.ALL):
-                self._rebuilding_words = True
-                try:
-                    done["fulltext"] = await rebuild.rebuild_fulltext(store, progress)
-                finally:
-                    self._rebuilding_words = False
-                    self._fulltext.vocabulary.forget()
-            if what in (rebuild.What.VECTORS, rebuild.What.ALL):
-                done["vectors_queued"] = await rebuild.forget_vectors(store)
-        finally:
-            if self._store is store:
-                self._start_background(store)
-        return done
+        async with self._rebuild_turn:
+            await self._stop_background()
+            try:
+                return await self._rebuild(store, what, progress)
+            finally:
+                if self._store is store:
+                    self._start_background(store)
 
     def _opened(self) -> Store:
         if self._store is None:

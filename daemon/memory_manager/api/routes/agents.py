@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, cast
 
 from aiohttp import web
@@ -14,6 +15,7 @@ from memory_manager.api.routing import Route, daemon_of
 from memory_manager.auth.scopes import ALL_SCOPES, format_scopes, parse_scopes
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.times import rfc3339
+from memory_manager.service.daemon import Daemon
 from memory_manager.vault import credentials
 from memory_manager.vault.credentials import Credential
 from memory_manager.vault.transaction import Transaction
@@ -39,6 +41,12 @@ def _scope_names(value: object) -> str | list[str]:
     raise InvalidInput("scopes must be a list.", field="scopes")
 
 
+async def _require_owner(daemon: Daemon) -> None:
+    """Access is an admin act (vault.md 4.2): a fresh passphrase, except where a key file opens."""
+    if not daemon.lifecycle.status().insecure:
+        await asyncio.to_thread(daemon.lifecycle.require_admin)
+
+
 async def add_agent(request: web.Request) -> web.Response:
     """Issue a credential; its token stands in this answer and nowhere else."""
     call = call_of(request)
@@ -49,11 +57,13 @@ async def add_agent(request: web.Request) -> web.Response:
     wanted = body.get("scopes")
     scopes = ALL_SCOPES if wanted is None else parse_scopes(_scope_names(wanted))
     daemon = daemon_of(request)
+    store = daemon.writable_store()
+    await _require_owner(daemon)
 
     def issue(transaction: Transaction) -> tuple[Credential, str]:
         return credentials.issue(transaction, name, scopes, actor=call.attribution)
 
-    credential, token = await daemon.writable_store().write(issue)
+    credential, token = await store.write(issue)
     daemon.credentials_changed()
     return json_response({**_agent_json(credential), "token": token}, status=201)
 
@@ -73,11 +83,13 @@ async def revoke_agent(request: web.Request) -> web.Response:
     call = call_of(request)
     wanted = request.match_info["agent"]
     daemon = daemon_of(request)
+    store = daemon.writable_store()
+    await _require_owner(daemon)
 
     def revoke(transaction: Transaction) -> Credential:
         return credentials.revoke(transaction, wanted, actor=call.attribution)
 
-    credential = await daemon.writable_store().write(revoke)
+    credential = await store.write(revoke)
     daemon.credentials_changed()
     return json_response(_agent_json(credential))
 

@@ -152,8 +152,9 @@ async def import_records(request: web.Request) -> web.Response:
     daemon = daemon_of(request)
     store = daemon.writable_store()
     # one unit of work each: the writer groups them, and a bad record harms no other
-    results = await asyncio.gather(*(_import_one(daemon, store, call, item) for item in listed))
-    return json_response({"results": results})
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_import_one(daemon, store, call, item)) for item in listed]
+    return json_response({"results": [task.result() for task in tasks]})
 
 
 async def _import_one(
