@@ -13,16 +13,17 @@ from typing import cast
 
 from memory_manager.base.directories import Directories
 from memory_manager.base.errors import MemlocketError
+from memory_manager.base.private_files import UnsafeFile
 from memory_manager.cli.errors import code_of
 from memory_manager.cli.output import size
 from memory_manager.client.memory_client import MemoryClient
+from memory_manager.vault.paths import PLAINTEXT_MAGIC, read_head
 
 SAMPLED_MEMORIES = 50
 SCANNED_TEXTS = 3
 SAMPLE_CHARACTERS = 60
 MIN_SAMPLE_CHARACTERS = 16
 LOW_DISK_BYTES = 256 * 1024 * 1024
-PLAINTEXT_MAGIC = b"SQLite format 3\0"
 
 
 class Level(enum.StrEnum):
@@ -67,7 +68,7 @@ def check_permissions(places: Directories) -> Iterator[Finding]:
     """Every file and folder of ours belongs to us and is closed to others; no links."""
     bad = list(_open_to_others(places))
     for path, why in bad[:10]:
-        fix = None if "link" in why or "user" in why else f"Run: chmod go-rwx '{path}'"
+        fix = f"Run: chmod go-rwx '{path}'" if "open" in why else None
         yield Finding("permissions", Level.PROBLEM, f"{path} {why}.", fix)
     if len(bad) > 10:
         yield Finding("permissions", Level.PROBLEM, f"{len(bad) - 10} more of this kind.")
@@ -92,19 +93,29 @@ def _open_to_others(places: Directories) -> Iterator[tuple[Path, str]]:
                 yield path, "belongs to another user"
             elif info.st_mode & 0o077:
                 yield path, "is open to others"
+            elif not _is_plain(info.st_mode, path, places):
+                yield path, "is not a regular file"
+
+
+def _is_plain(mode: int, path: Path, places: Directories) -> bool:
+    if path.parent == places.vault and path.name != "images":
+        return stat.S_ISREG(mode)
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISSOCK(mode)
 
 
 def check_database_head(places: Directories) -> Iterator[Finding]:
     """The database file must not start like a plain SQLite file."""
     database = places.vault / "vault.db"
     try:
-        with database.open("rb") as stream:
-            head = stream.read(len(PLAINTEXT_MAGIC))
+        head = read_head(database)
     except FileNotFoundError:
         yield Finding("vault file", Level.NOTE, "there is no vault yet", "Run: memlocket init")
         return
     except OSError as error:
         yield Finding("vault file", Level.PROBLEM, f"vault.db cannot be read: {error.strerror}.")
+        return
+    except UnsafeFile as error:
+        yield Finding("vault file", Level.PROBLEM, error.message, error.hint)
         return
     if head == PLAINTEXT_MAGIC:
         yield Finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import os
 import secrets
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from memory_manager.vault.session import VaultSession
 
 _STEP_PAGES = 2048
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,16 +54,28 @@ def back_up(gate: VaultGate, path: Path, progress: Progress | None = None) -> Ba
         if session.keys.slot_file.find(SlotType.PASSPHRASE) is None:
             raise PassphraseRequired("A backup opens with a passphrase; add one first.")
         luk, dbk = bytearray(session.keys.luk), bytearray(session.keys.dbk)
-    if path.exists() or path.is_symlink():
-        kdf.wipe(luk, dbk)
-        raise BackupRefused(f"{path} exists; a backup never replaces a file.")
     backup_key = kdf.new_key()
     try:
+        _check_place(path, session.paths.directory)
         return _write(session, path, luk, dbk, backup_key, progress)
     except OSError as error:
-        raise ReadOnly(f"The backup could not be written: {error.strerror}.") from None
+        why = f"The backup could not be written: {error.strerror}."
+        if error.errno in _NO_ROOM:
+            raise ReadOnly(why) from None
+        raise BackupRefused(why) from None
     finally:
         kdf.wipe(luk, dbk, backup_key)
+
+
+def _check_place(path: Path, vault_directory: Path) -> None:
+    """Raise BackupRefused for a place where a backup cannot stand or would not last."""
+    if "\0" in str(path):
+        raise BackupRefused("A path holds no NUL character.")
+    if os.path.lexists(path):
+        raise BackupRefused(f"{path} exists; a backup never replaces a file.")
+    if path.resolve().is_relative_to(vault_directory.resolve()):
+        # leftovers of some names are cleared there, and a lost folder takes its backup along
+        raise BackupRefused("A backup does not belong into the folder of the vault itself.")
 
 
 def _write(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from memory_manager.base.errors import MemlocketError
+from memory_manager.base.private_files import UnsafeFile
 from memory_manager.vault.errors import (
     LockReason,
     NeedsRepair,
@@ -21,10 +23,10 @@ class Condition:
     def __init__(self) -> None:
         self._guard = threading.Lock()  # held for assignments only
         self.state = VaultState.ABSENT
-        self.fault: VaultError | None = None
+        self.fault: MemlocketError | None = None
         self.lock_reason = LockReason.USER
 
-    def set(self, state: VaultState, fault: VaultError | None = None) -> None:
+    def set(self, state: VaultState, fault: MemlocketError | None = None) -> None:
         """Enter a state."""
         with self._guard:
             self.state, self.fault = state, fault
@@ -42,6 +44,9 @@ class Condition:
             self.set(VaultState.ABSENT)
         elif isinstance(error, NeedsRepair):
             self.set(VaultState.NEEDS_REPAIR, error)
+        elif isinstance(error, UnsafeFile):
+            # its own message names a path, and this one is told to anybody who asks
+            self.set(VaultState.LOCKED, UnsafeFile(hint="Run: memlocket doctor"))
         else:
             self.set(VaultState.LOCKED, error if isinstance(error, VaultError) else None)
 
@@ -59,7 +64,7 @@ class Condition:
             if self._change(state, VaultState.NEEDS_REPAIR, NeedsRepair()):
                 return
 
-    def error(self) -> VaultError:
+    def error(self) -> MemlocketError:
         """Why there is no open vault."""
         with self._guard:
             if self.fault is not None:
@@ -75,7 +80,7 @@ class Condition:
                 return self.fault.code
             return self.lock_reason.value if self.state is VaultState.LOCKED else None
 
-    def _change(self, before: VaultState, after: VaultState, fault: VaultError | None) -> bool:
+    def _change(self, before: VaultState, after: VaultState, fault: MemlocketError | None) -> bool:
         with self._guard:
             if self.state is not before:
                 return False

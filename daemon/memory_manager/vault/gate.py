@@ -313,6 +313,8 @@ class VaultGate:
         except MemlocketError as error:
             # the daemon stays up; status and every answer carry the reason
             _log.warning("vault_not_opened", extra={"code": error.code})
+        except OSError as error:
+            _log.warning("vault_not_opened", extra={"error_type": type(error).__name__})
 
     def _unlock(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from pathlib import Path
 
 from memory_manager.base.private_files import UnsafeFile, read_private
@@ -54,7 +55,8 @@ class Inspection:
 
 def require_files(paths: VaultPaths) -> None:
     """Raise NoVault when both files are missing, IncompleteVault when one is."""
-    database, slot_file = paths.database.exists(), paths.slots.exists()
+    # what stands under a name but leads nowhere is no reason for a fresh start either
+    database, slot_file = os.path.lexists(paths.database), os.path.lexists(paths.slots)
     if not database and not slot_file:
         raise NoVault
     if not database or not (slot_file or paths.slots_previous.exists()):

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
+import stat
 from pathlib import Path
+
+from memory_manager.base.private_files import UnsafeFile
 
 HEAD_BYTES = 16
 PLAINTEXT_MAGIC = b"SQLite format 3\0"
@@ -72,6 +77,20 @@ class VaultPaths:
 
 
 def read_head(database: Path) -> bytes:
-    """The first 16 bytes of a database file, fewer when it is shorter."""
-    with open(database, "rb") as stream:
-        return stream.read(HEAD_BYTES)
+    """The first 16 bytes of a database file, fewer when it is shorter.
+
+    UnsafeFile for anything but a regular file: opening a pipe would wait for ever, and behind a
+    link SQLite looks for the write-ahead log beside the target and loses the one that is here.
+    """
+    try:
+        descriptor = os.open(database, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise UnsafeFile(f"{database} is not a regular file.") from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnsafeFile(f"{database} is not a regular file.")
+        return os.pread(descriptor, HEAD_BYTES, 0)
+    finally:
+        os.close(descriptor)

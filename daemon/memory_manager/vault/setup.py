@@ -60,7 +60,7 @@ class SetupResult:
 def vault_exists(vault_directory: Path) -> bool:
     """Whether any of the two files that make a vault is there."""
     paths = VaultPaths(vault_directory)
-    return paths.slots.exists() or paths.database.exists()
+    return os.path.lexists(paths.slots) or os.path.lexists(paths.database)
 
 
 def create_vault(
