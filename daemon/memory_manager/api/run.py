@@ -102,7 +102,7 @@ class _Run:
 
     async def serve(self) -> int:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(crash.log_loop_exception)
+        loop.set_exception_handler(crash.LoopExceptions())
         # installed by hand: a background job of a shell inherits SIGINT ignored
         for number in _STOP_SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)

@@ -14,7 +14,9 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -27,6 +29,7 @@ FAULT_NAME = "fault.log"
 SAFE_MODE_CRASHES = 3
 SAFE_MODE_WINDOW_MS = 300_000
 SAFE_MODE_QUIET_MS = 600_000
+LOOP_EXCEPTION_SECONDS = 10.0
 
 _MAX_BYTES = 65_536
 _log = logging.getLogger(__name__)
@@ -108,9 +111,29 @@ def install_exception_hooks(directory: Path, version: str) -> None:
     threading.excepthook = uncaught_in_thread
 
 
-def log_loop_exception(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
-    """Exception handler of the event loop: the class stays, the message does not."""
-    error = context.get("exception")
-    known = error if isinstance(error, BaseException) else None
-    level = level_of(known) if known is not None else logging.WARNING
-    log_event(_log, "loop_exception", level=level, error=known)
+class LoopExceptions:
+    """Exception handler of the event loop: the class stays, the message does not.
+
+    One class is written once per ``LOOP_EXCEPTION_SECONDS`` with the number of those left out:
+    without free descriptors the loop reports a thousand failed accepts per second, which would
+    rotate everything else out of the log within a minute.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next_at: dict[str, float] = {}
+        self._left_out: Counter[str] = Counter()
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
+        error = context.get("exception")
+        known = error if isinstance(error, BaseException) else None
+        kind = type(known).__name__
+        now = self._clock()
+        if now < self._next_at.get(kind, now):
+            self._left_out[kind] += 1
+            return
+        self._next_at[kind] = now + LOOP_EXCEPTION_SECONDS
+        level = level_of(known) if known is not None else logging.WARNING
+        log_event(
+            _log, "loop_exception", level=level, error=known, count=self._left_out.pop(kind, 0)
+        )

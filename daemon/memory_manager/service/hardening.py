@@ -5,6 +5,7 @@ Contract: vault.md 12, desktop.md 8. Must run before any file is opened or any k
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -12,6 +13,7 @@ import sys
 
 _PRIVATE_UMASK = 0o077
 _PR_SET_DUMPABLE = 4
+_DESCRIPTORS = 8_192
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +40,21 @@ def _forbid_inspection() -> bool:
     return bool(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
 
 
+def _allow_many_descriptors() -> None:
+    # each client holds a descriptor, and the usual soft limit of 1024, or 256 on macOS, is low
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def harden_process() -> Hardening:
     """Umask 077, then no core dumps, then not dumpable: in this order, before the lock file."""
     os.umask(_PRIVATE_UMASK)
+    _allow_many_descriptors()
     return Hardening(core_dumps_off=_switch_core_dumps_off(), undumpable=_forbid_inspection())
