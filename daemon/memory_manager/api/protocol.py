@@ -20,6 +20,7 @@ HEADER_SECONDS: Final = 10.0
 KEEP_ALIVE_SECONDS: Final = 75.0
 LINGER_SECONDS: Final = 1.0
 MAX_HEADER_BYTES: Final = 8_190
+MAX_LINE_BYTES: Final = 65_536  # 4 000 characters of a query may take 12 bytes each in a URL
 
 ALLOWED_TYPES: Final = frozenset({JSON_TYPE, "application/x-ndjson"})
 
@@ -40,7 +41,7 @@ class DoorProtocol(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]  # documented as "off"
             keepalive_timeout=KEEP_ALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
-            max_line_size=MAX_HEADER_BYTES,
+            max_line_size=MAX_LINE_BYTES,
             max_field_size=MAX_HEADER_BYTES,
             auto_decompress=False,
         )
