@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 
-from memory_manager.base.errors import MemlocketError
+from memory_manager.base.errors import InvalidInput, MemlocketError
 from memory_manager.cli import (
     agent_commands,
     bench_command,
@@ -27,7 +29,7 @@ from memory_manager.cli import (
 )
 from memory_manager.cli.arguments import WideHelp
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OK
+from memory_manager.cli.errors import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OK, FileProblem
 from memory_manager.cli.output import Console
 
 Handler = Callable[[argparse.Namespace, Context], int]
@@ -85,6 +87,7 @@ def _exit_code_text() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code of ``cli.errors.EXIT_CODES``."""
+    _mend_streams()
     parser = build_parser()
     arguments = parser.parse_args(argv)
     console = Console(as_json=getattr(arguments, "json", False))
@@ -108,12 +111,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _leave_broken_pipe()
+        _leave_output()
         return EXIT_OK
+    except NotADirectoryError as error:
+        return console.error(FileProblem(f"{error.filename} is not in a folder."))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        _leave_output()
+        return console.error(FileProblem(f"Writing failed: {error.strerror}."))
+    except UnicodeEncodeError:
+        # what was typed is no text: half a pair, or bytes that are not of the locale's encoding
+        return console.error(InvalidInput("An argument is not valid text in this locale."))
 
 
-def _leave_broken_pipe() -> None:
-    """The reader of our output is gone (``| head``): say nothing at exit either."""
+def _mend_streams() -> None:
+    """A standard stream that the caller closed is the null device; a narrow encoding loses
+    characters instead of the command.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            # ours until the process ends
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+        elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave_output() -> None:
+    """Nobody takes our output (``| head``, a full disk): say nothing at exit either."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -35,9 +35,14 @@ class Console:
     def result(self, document: Mapping[str, object], text: str) -> None:
         """The outcome of a command: the document with ``--json``, else the text."""
         if self.as_json:
-            print(json.dumps(document, ensure_ascii=False, indent=2), file=self._out)
+            print(self._json(document), file=self._out)
         elif text:
             print(_printable(text), file=self._out)
+
+    def _json(self, document: Mapping[str, object]) -> str:
+        # an encoding that lacks characters would spoil the document; escapes are JSON too
+        encoding = (self._out.encoding or "utf-8").lower().replace("-", "")
+        return json.dumps(document, ensure_ascii=encoding != "utf8", indent=2)
 
     def note(self, text: str) -> None:
         """A remark for people; silent with ``--json``."""
@@ -59,7 +64,7 @@ class Console:
                 "hint": error.hint,
                 "exit_code": exit_code,
             }
-            print(json.dumps({"error": details}, ensure_ascii=False, indent=2), file=self._out)
+            print(self._json({"error": details}), file=self._out)
             return exit_code
         print(_printable(f"memlocket: {title_of(error)}: {error.message}"), file=self._err)
         if error.hint:
