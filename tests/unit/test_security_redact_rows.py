@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from secrets_generator import TOKENS, Maker, aws_pair, leaked, pem
 
-from memory_manager.security.redact import sanitize_row
+from memory_manager.security.redact import sanitize_row, sanitize_server_write
+from memory_manager.security.redact.rows import ROW_FIELDS
 
 
 def _password(seed: int) -> str:
@@ -240,3 +241,10 @@ def test_labelled_contact_data_goes_with_the_flag() -> None:
         result = sanitize_row({"content": text}, redact_contact_pii=True)
         assert gone not in result.row["content"], text
         assert not result.high_risk
+
+
+@pytest.mark.parametrize("name", ROW_FIELDS)
+@pytest.mark.parametrize("contact_pii", [False, True])
+def test_names_of_our_own_fields_need_no_cleaning(name: str, contact_pii: bool) -> None:
+    """They are passed over by ``sanitize_row``, which is right only while they are harmless."""
+    assert not sanitize_server_write(name, redact_contact_pii=contact_pii).applied

@@ -30,6 +30,12 @@ from memory_manager.security.redact.split import split_secret_hits
 
 MAX_DEPTH: Final = 32
 MAX_NODES: Final = 50_000
+ROW_FIELDS: Final = (
+    "agent_id", "bucket", "client", "content", "metadata", "path", "provenance", "reason", "scope",
+    "semantic_key", "source", "tags", "title",
+)  # fmt: skip
+"""Field names of our own rows: harmless, and met in every row, so they are judged once."""
+_FIELD_FAMILIES: Final = {name: phrase_family(name) for name in ROW_FIELDS}
 _PAIR_NAMES: Final = ("name", "key", "id", "header", "variable", "field", "label", "k")
 _PAIR_VALUES: Final = ("value", "val", "v", "data", "content")
 
@@ -190,7 +196,7 @@ class _Walker:
         pair = _pair(value)
         for key, item in value.items():
             name, path = self._key(key, cleaned, field)
-            inner = max(family, phrase_family(key) if isinstance(key, str) else Family.NONE)
+            inner = max(family, _family_of(key))
             if pair is not None and key == pair[1]:
                 inner = max(inner, phrase_family(pair[0]))
             if is_jwk and key in JWK_MEMBERS and isinstance(item, str) and len(item) >= 8:
@@ -206,7 +212,10 @@ class _Walker:
 
     def _key(self, key: Any, cleaned: dict[str, Any], field: str) -> tuple[str, str]:
         """The cleaned key, made unique among its siblings, and its path."""
-        name, found = clean_text(str(key), contact_pii=self._contact_pii)
+        if key in _FIELD_FAMILIES:
+            name, found = cast("str", key), cast("Found", [])
+        else:
+            name, found = clean_text(str(key), contact_pii=self._contact_pii)
         unique, number = name, 2
         while unique in cleaned:
             unique, number = f"{name}#{number}", number + 1
@@ -235,6 +244,13 @@ class _Walker:
             if isinstance(cleaned[-1], str):
                 self._leaves.append(_Leaf(cleaned, index, _as_text(item), path))
         return cleaned
+
+
+def _family_of(key: Any) -> Family:
+    if not isinstance(key, str):
+        return Family.NONE
+    known = _FIELD_FAMILIES.get(key)
+    return phrase_family(key) if known is None else known
 
 
 def _as_text(value: Any) -> str:
