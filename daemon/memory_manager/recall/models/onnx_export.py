@@ -26,7 +26,9 @@ def export_onnx(model: Any, path: Path) -> None:
 
     transformer = model[0].auto_model.eval()
 
-    class HiddenStates(torch.nn.Module):  # pyright: ignore[reportUntypedBaseClass]
+    module: Any = torch.nn.Module  # untyped where torch is absent
+
+    class HiddenStates(module):  # type: ignore[misc]  # pyright: ignore[reportUntypedBaseClass]
         def __init__(self) -> None:
             super().__init__()
             self.transformer = transformer
