@@ -146,6 +146,11 @@ def test_f02_files_as_a_power_cut_leaves_them_open_with_every_acknowledged_row(
             image.start()
             vault = image.status()["vault"]
             assert vault["state"] == "unlocked", vault
+            wait_until(
+                lambda image=image: image.status()["vault"]["last_integrity_check"] is not None,
+                30,
+                "the whole file is checked after an unclean end",
+            )
             with image.wire(token) as wire:
                 assert not acknowledged.items() - _contents(wire, "f02").items()
 
