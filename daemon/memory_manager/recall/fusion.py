@@ -12,8 +12,8 @@ also weighs little, and neither has to be told which kind of conversation it is 
 
 Without vectors the order is that of BM25, without word hits that of the cosines.
 
-2026-11-30, SEMANTIC_UNIT chosen on the LoCoMo development conversations, the other sets only looked
-at. hit@5 / recall@10 in percent, prepared e5 int8 (* e5 fp32 or MiniLM, an earlier run); "robbed": the
+2026-11-30, SEMANTIC_UNIT chosen on the LoCoMo development conversations, the others only looked at.
+hit@5 / recall@10 in percent, prepared e5 int8 (* e5 fp32 or MiniLM, an earlier run); "robbed": the
 words of a question may not use its rarest word that the evidence holds.
 
     set                             words        meaning      convex .6/.4   this
@@ -25,7 +25,7 @@ words of a question may not use its rarest word that the evidence holds.
     MIRACL-ko, all variants, 1199   66.3 / 67.4  76.9 / 73.3  75.0 / 74.8    77.9 / 75.8
     MIRACL-ko, clean alone, 213     75.1 / 75.2  93.4 / 86.4  85.9 / 84.0    90.6 / 87.5
 
-Units from 1.7 to 2.3 differ by about a point on each of them.
+Units from 1.7 to 2.3 differ by at most two points on each of them.
 """
 
 from __future__ import annotations
