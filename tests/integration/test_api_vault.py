@@ -327,6 +327,7 @@ def test_expired_rows_are_gone_too(tmp_path: Path) -> None:
             stored = wire.remember("short lived", expires_at=moment)["id"]
             wait_until(lambda: not wire.search("short lived"), 20, "the row expired")
             assert wire.get(f"/v1/memories/{stored}").status == 404
+            assert wire.send("PATCH", f"/v1/memories/{stored}", {"path": "x"}).status == 404
             assert wire.context("short lived")["items"] == []
 
 

@@ -231,3 +231,9 @@ def test_flags_take_query_spellings() -> None:
     assert fields.flag("a")
     assert not fields.flag("b", default=True)
     assert fields.flag("c", default=True)
+
+
+def test_there_is_no_version_between_two_versions() -> None:
+    assert requests.parse_restore({"version": 2.0}).version == 2
+    with pytest.raises(InvalidFields):
+        requests.parse_restore({"version": 2.7})

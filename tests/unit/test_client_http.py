@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_manager.base.errors import InvalidInput
 from memory_manager.client.discovery import DaemonAddress
 from memory_manager.client.errors import (
     DaemonNotRunning,
@@ -22,6 +23,7 @@ from memory_manager.client.errors import (
     RemoteError,
 )
 from memory_manager.client.http import DaemonConnection
+from memory_manager.client.memory_client import MemoryClient
 
 HEAVY = ("aiohttp", "nacl", "sqlcipher3", "numpy", "keyring", "platformdirs", "mcp", "tqdm")
 
@@ -221,3 +223,10 @@ def test_import_stays_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_empty_id_is_no_listing() -> None:
+    """``/v1/memories/`` would be another route."""
+    client = MemoryClient(DaemonConnection(address_of(None, "http://127.0.0.1:9"), token=None))
+    with pytest.raises(InvalidInput):
+        client.get("")

@@ -155,6 +155,8 @@ def parse_restore(values: Mapping[str, object]) -> RestoreRequest:
     fields = Fields.of_body(values)
     version = fields.number("version", 1, 2**53)
     reason = fields.text("reason", limit=MAX_PATH_CHARACTERS)
+    if version is not None and not float(version).is_integer():
+        fields.refuse("version", "must be a whole number", "int_type")
     fields.check()
     return RestoreRequest(None if version is None else int(version), reason)
 

@@ -6,6 +6,7 @@ import os
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 
+from memory_manager.base.errors import InvalidInput
 from memory_manager.client.discovery import find_daemon, owner_token
 from memory_manager.client.http import DEFAULT_TIMEOUT_SECONDS, DaemonConnection, Json
 
@@ -162,5 +163,7 @@ class MemoryClient:
 
 
 def _memory(memory_id: str, part: str | None = None) -> str:
+    if not memory_id:
+        raise InvalidInput("A memory id must not be empty.", field="id")
     base = f"/v1/memories/{urllib.parse.quote(memory_id, safe='')}"
     return f"{base}/{part}" if part else base

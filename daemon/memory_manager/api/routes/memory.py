@@ -91,7 +91,7 @@ async def patch(request: web.Request) -> web.Response:
     change = parse_change(body)
 
     def work(transaction: Transaction, call: Call) -> Written:
-        _reachable(transaction.connection, memory_id, deleted=False)
+        _readable(transaction.connection, memory_id)
         outcome = daemon.memories.update(transaction, memory_id, change, call.attribution)
         answer = row_item(outcome.row, call.identity)
         answer["redactions"] = list(outcome.row.redactions)
