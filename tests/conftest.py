@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from memory_manager.recall.models.installed import PreparedModel
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
@@ -46,3 +51,34 @@ def shared_folder() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the folder with labelled sets and vectors is not beside this checkout")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def models_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where this session's models are; MEMLOCKET_TEST_MODELS keeps them for the next session."""
+    chosen = os.environ.get("MEMLOCKET_TEST_MODELS")
+    return Path(chosen) if chosen else tmp_path_factory.mktemp("prepared") / "models"
+
+
+def _prepared(folder: Path, model_id: str) -> PreparedModel:
+    from memory_manager.recall.models.installed import read_model
+    from memory_manager.recall.models.prepare import prepare
+
+    try:
+        return read_model(folder / model_id)
+    except FileNotFoundError:
+        return prepare(model_id, folder)
+
+
+@pytest.fixture(scope="session")
+def minilm(models_folder: Path) -> PreparedModel:
+    from memory_manager.recall.models.sources import FALLBACK_MODEL
+
+    return _prepared(models_folder, FALLBACK_MODEL)
+
+
+@pytest.fixture(scope="session")
+def e5(models_folder: Path) -> PreparedModel:
+    from memory_manager.recall.models.sources import DEFAULT_MODEL
+
+    return _prepared(models_folder, DEFAULT_MODEL)
