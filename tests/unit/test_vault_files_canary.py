@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import mmap
 import os
 import zlib
 from pathlib import Path
@@ -57,6 +58,18 @@ def test_every_disguise_is_found(tmp_path: Path, form: str, before: int) -> None
     report = scan([tmp_path], [CANARY])
     assert report.hits, form
     assert report.hits[0].path == file
+
+
+@pytest.mark.parametrize(
+    "before", [0, 1, mmap.PAGESIZE - len(PLAIN)], ids=["first", "second", "last"]
+)
+def test_a_file_that_fills_its_pages_is_read_to_the_end(tmp_path: Path, before: int) -> None:
+    # a search that reads one byte past the file would end the process here
+    filled = os.urandom(before) + PLAIN
+    (tmp_path / "page").write_bytes(filled + os.urandom(mmap.PAGESIZE - len(filled)))
+    (tmp_path / "other").write_bytes(os.urandom(mmap.PAGESIZE * 64))
+    (hit,) = scan([tmp_path], [CANARY]).hits
+    assert (hit.path.name, hit.offset) == ("page", before)
 
 
 def test_raw_bytes_are_found_as_they_are_and_in_hex(tmp_path: Path) -> None:

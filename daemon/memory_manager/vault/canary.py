@@ -144,7 +144,7 @@ def _scan_file(path: Path, needles: list[tuple[str, bytes]]) -> tuple[list[Hit],
             hits = [
                 Hit(path, name, offset)
                 for name, needle in needles
-                if (offset := data.find(needle)) >= 0
+                if (offset := _find(data, needle)) >= 0
             ]
             for offset, window in _streams(data):
                 inflated = _inflate(data[offset : offset + _MAX_INFLATED_BYTES], window)
@@ -156,14 +156,25 @@ def _scan_file(path: Path, needles: list[tuple[str, bytes]]) -> tuple[list[Hit],
             return hits, size
 
 
+def _find(data: mmap.mmap, needle: bytes, start: int = 0) -> int:
+    """As ``data.find``. That of CPython before 3.11.4 reads one byte past the end it is given,
+    which ends the process when a file fills its last page, as every vault does.
+    """
+    offset = data.find(needle, start, len(data) - 1)
+    if offset >= 0:
+        return offset
+    last = len(data) - len(needle)
+    return last if last >= start and data[last:] == needle else -1
+
+
 def _streams(data: mmap.mmap) -> Iterator[tuple[int, int]]:
     """Offsets where a gzip or zlib stream may begin, with zlib's window argument for it."""
     for head, window in (*((head, 15) for head in _ZLIB_HEADS), (_GZIP_HEAD, 31)):
-        offset = data.find(head)
+        offset = _find(data, head)
         while offset >= 0:
             if _inflate(data[offset : offset + 512], window):
                 yield offset, window
-            offset = data.find(head, offset + 1)
+            offset = _find(data, head, offset + 1)
 
 
 def _inflate(data: bytes, window: int) -> bytes:
