@@ -186,3 +186,33 @@ def test_selftest_leaves_nothing_behind(tmp_path: Path) -> None:
     assert done.stdout.startswith("Self-test passed")
     assert list(folder.iterdir()) == []
     assert not empty.home.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_a_selftest_that_is_ended_early_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    empty = SandboxDaemon(tmp_path / "home", environment={"TMPDIR": str(folder)})
+    process = subprocess.Popen(
+        [*COMMAND, "--selftest"],
+        env=empty.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until(lambda: any(folder.glob("*/run/daemon.json")), 30, "its daemon runs")
+    daemon = json.loads(next(folder.glob("*/run/daemon.json")).read_bytes())["pid"]
+    process.send_signal(number)
+    process.wait(timeout=30)
+    wait_until(lambda: not is_alive(daemon), 30, "its daemon is gone")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_daemon_in_the_foreground_ends_with_its_terminal(sandbox: SandboxDaemon) -> None:
+    with sandbox.start():
+        sandbox.signal(signal.SIGHUP)
+        assert sandbox.process is not None
+        assert sandbox.process.wait(30) == 0
+    assert not (sandbox.home / "run" / "daemon.json").exists()

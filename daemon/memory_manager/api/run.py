@@ -106,6 +106,9 @@ class _Run:
         # installed by hand: a background job of a shell inherits SIGINT ignored
         for number in _STOP_SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
+        hangup = getattr(signal, "SIGHUP", None)
+        if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(hangup, self._on_signal, hangup)
         history = crash.read_history(self._places.log)
         settings = DaemonSettings(
             insecure_key_file=self._options.insecure_key_file,

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -88,6 +89,7 @@ def _exit_code_text() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code of ``cli.errors.EXIT_CODES``."""
     _mend_streams()
+    _end_cleanly_on_signals()
     parser = build_parser()
     arguments = parser.parse_args(argv)
     console = Console(as_json=getattr(arguments, "json", False))
@@ -123,6 +125,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnicodeEncodeError:
         # what was typed is no text: half a pair, or bytes that are not of the locale's encoding
         return console.error(InvalidInput("An argument is not valid text in this locale."))
+
+
+def _end_cleanly_on_signals() -> None:
+    """A closed terminal or a SIGTERM ends a command like Ctrl-C, so that it clears up behind it.
+
+    The daemon installs handlers of its own; a signal that the caller ignores (nohup) stays ignored.
+    """
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _mend_streams() -> None:
