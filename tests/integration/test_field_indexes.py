@@ -127,6 +127,7 @@ def test_f08_no_capacity_is_frozen_at_a_few_thousand_rows(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_800)
-def test_f08_two_hundred_thousand_rows_are_all_findable(tmp_path: Path) -> None:
-    _grow(tmp_path / "home", rows=200_000, batch=250)
+@pytest.mark.timeout(900)
+def test_f08_twenty_thousand_rows_are_all_findable(tmp_path: Path) -> None:
+    """Above the capacity that was frozen elsewhere; ``bench_speed.py`` goes on to 100 000."""
+    _grow(tmp_path / "home", rows=20_000, batch=250)
