@@ -9,36 +9,81 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_manager.cli.arguments import Commands, add_command, positive
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem, Usage
-from memory_manager.cli.output import facts, size, table
+from memory_manager.cli.output import counted, facts, size, table
 
 if TYPE_CHECKING:
-    from memory_manager.cli.bench_run import BenchReport, Question
+    from memory_manager.cli.bench_labelled import LabelledReport
+    from memory_manager.cli.bench_run import BenchReport, Quality, Question
 
 DEFAULT_QUESTIONS = 300
 
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser = add_command(
-        commands, shared, "bench", run, "measure recall on your own vault",
-        "Without --questions the questions are made from the rarest words of random memories\n"
-        "(synthetic). hit@k: the right memory is among the first k; recall@k: the share of the\n"
-        "right memories among the first k.",
+        commands, shared, "bench", run, "measure recall on your own vault or a labelled set",
+        "Without a file the questions are made from the rarest words of random memories\n"
+        "(synthetic). hit@k: a right memory is among the first k; recall@k: the share of the\n"
+        "right memories among the first k. A labelled set is measured in a temporary vault with\n"
+        "your models; your own vault takes no part, and no text of the set is shown or kept.",
     )  # fmt: skip
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--questions", type=Path, metavar="FILE", help='lines of {"q": "...", "ids": ["..."]}'
     )
-    parser.add_argument("--count", type=positive, default=DEFAULT_QUESTIONS, metavar="N")
-    parser.add_argument("--seed", type=int, default=0, help="which random memories")
+    source.add_argument(
+        "--locomo", type=Path, metavar="FILE", help="conversations with questions, scored by turn"
+    )
+    source.add_argument(
+        "--miracl", type=Path, metavar="FOLDER", help="passages with questions, scored by passage"
+    )
+    parser.add_argument(
+        "--count", type=positive, metavar="N",
+        help=f"how many synthetic questions (default: {DEFAULT_QUESTIONS})",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, help="which random memories (default: 0)")
+    parser.add_argument(
+        "--no-embeddings", action="store_true", help="words only; with a labelled set"
+    )
     parser.add_argument("--peer", action="store_true", help="also plain rank fusion (RRF, k = 60)")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
+    is_labelled = arguments.locomo is not None or arguments.miracl is not None
+    if arguments.no_embeddings and not is_labelled:
+        raise Usage("--no-embeddings goes with --locomo or --miracl only.")
+    if (is_labelled or arguments.questions is not None) and (
+        arguments.count is not None or arguments.seed is not None
+    ):
+        raise Usage("--count and --seed are for synthetic questions only.")
+    return _run_labelled(arguments, context) if is_labelled else _run_own(arguments, context)
+
+
+def _run_labelled(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.cli import bench_labelled, labelled_sets
+
+    if arguments.locomo is not None:
+        labelled = labelled_sets.read_locomo(arguments.locomo)
+    else:
+        labelled = labelled_sets.read_miracl(arguments.miracl)
+    found = bench_labelled.measure_set(
+        labelled,
+        context.environ,
+        context.console,
+        models=None if arguments.no_embeddings else context.directories.models,
+        peer=arguments.peer,
+    )
+    context.console.result(found.as_json(), _labelled_text(found))
+    return EXIT_OK
+
+
+def _run_own(arguments: argparse.Namespace, context: Context) -> int:
     from memory_manager.cli import bench_questions, bench_run
 
     with context.client() as client:
@@ -47,7 +92,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         else:
             with context.console.progress("reading", None, "memories") as advance:
                 rows = bench_questions.all_rows(client, advance)
-            questions = bench_questions.make_questions(rows, arguments.count, arguments.seed)
+            questions = bench_questions.make_questions(
+                rows, arguments.count or DEFAULT_QUESTIONS, arguments.seed or 0
+            )
         if not questions:
             raise Usage("There is nothing to ask about: too few memories, or an empty file.")
         with context.console.progress("asking", 2 * len(questions), "questions") as advance:
@@ -75,33 +122,66 @@ def _read_questions(path: Path) -> list[Question]:
 
 
 def _text(report: BenchReport, *, synthetic: bool) -> str:
+    questions = f"{report.questions}{' (synthetic)' if synthetic else ''}"
+    advice = f"\n\n{report.advice}" if report.advice else ""
+    about = facts([("questions", questions), *_about(report)])
+    return f"{_figures([('', report.systems)])}\n\n{about}{advice}"
+
+
+def _labelled_text(found: LabelledReport) -> str:
+    report = found.report
+    groups = [
+        (f"{name} ({group.questions})", group.systems) for name, group in report.groups.items()
+    ]
+    used = found.embeddings == "used"
+    about = facts(
+        [
+            ("set", f"{found.set_name}, {counted(found.spaces, 'search space')}"),
+            ("granularity", found.granularity),
+            (
+                "questions",
+                f"{report.questions} in 'all', {found.unasked} without an answer left out",
+            ),
+            ("embeddings", found.embeddings if used else f"{found.embeddings}: words only"),
+            *_about(report),
+        ]
+    )
+    whole = (f"all ({report.questions})", report.systems)
+    advice = f"\n\n{report.advice}" if report.advice else ""
+    return f"{_figures([whole, *groups])}\n\n{about}{advice}"
+
+
+def _figures(parts: Sequence[tuple[str, Mapping[str, Quality]]]) -> str:
+    """A line per part and system; the column of parts only if they have names."""
+    header = (
+        "SYSTEM", "HIT@1", "HIT@5", "HIT@10", "RECALL@1", "RECALL@5", "RECALL@10", "MRR", "NDCG@10",
+    )  # fmt: skip
+    named = any(part for part, _ in parts)
     rows = [
         (
+            *((part,) if named else ()),
             name,
             *(f"{100 * figure:.1f}" for figure in quality.hit),
             *(f"{100 * figure:.1f}" for figure in quality.recall),
             f"{quality.mrr:.3f}",
             f"{quality.ndcg10:.3f}",
         )
-        for name, quality in report.systems.items()
+        for part, systems in parts
+        for name, quality in systems.items()
     ]
-    header = (
-        "SYSTEM", "HIT@1", "HIT@5", "HIT@10", "RECALL@1", "RECALL@5", "RECALL@10", "MRR", "NDCG@10",
-    )  # fmt: skip
-    about = facts(
-        [
-            ("questions", f"{report.questions}{' (synthetic)' if synthetic else ''}"),
-            ("memories", report.memories),
-            ("model", report.model_key or "none: words only"),
-            ("wall time", f"p50 {report.wall_ms_p50:.1f} ms, p95 {report.wall_ms_p95:.1f} ms"),
-            ("processor time", _cpu(report.cpu_ms_per_query)),
-            ("daemon memory", size(report.daemon_rss_bytes)),
-            ("worker memory", size(report.worker_rss_bytes) or None),
-            ("load", f"{os.getloadavg()[0]:.2f} on {os.cpu_count()} cores"),
-        ]
-    )
-    advice = f"\n\n{report.advice}" if report.advice else ""
-    return f"{table(header, rows)}\n\n{about}{advice}"
+    return table(("QUESTIONS", *header) if named else header, rows)
+
+
+def _about(report: BenchReport) -> list[tuple[str, object]]:
+    return [
+        ("memories", report.memories),
+        ("model", report.model_key or "none: words only"),
+        ("wall time", f"p50 {report.wall_ms_p50:.1f} ms, p95 {report.wall_ms_p95:.1f} ms"),
+        ("processor time", _cpu(report.cpu_ms_per_query)),
+        ("daemon memory", size(report.daemon_rss_bytes)),
+        ("worker memory", size(report.worker_rss_bytes) or None),
+        ("load", f"{os.getloadavg()[0]:.2f} on {os.cpu_count()} cores"),
+    ]
 
 
 def _cpu(figure: float | None) -> str | None:

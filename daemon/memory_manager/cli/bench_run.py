@@ -17,6 +17,7 @@ CUTS = (1, 5, 10)
 USUAL_LIMIT = 10
 DEPTH = 100
 RRF_K = 60
+WORDS, MEANING, BOTH = "words (BM25)", "meaning", "both"
 MIN_QUESTIONS_FOR_ADVICE = 200
 ADVICE_POINTS = 0.01
 ADVICE = (
@@ -27,10 +28,17 @@ ADVICE = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Question:
-    """A query and the ids of the memories that answer it."""
+    """A query, the ids of the memories that answer it, and where it looks for them.
+
+    ``filters`` are those of search. ``group`` is a label with figures of its own; a question with
+    ``headline`` false counts in its group only.
+    """
 
     text: str = dataclasses.field(repr=False)
     ids: frozenset[str]
+    filters: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str], repr=False)
+    group: str | None = None
+    headline: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,8 +52,19 @@ class Quality:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """The figures of the questions with one label, by system."""
+
+    questions: int
+    systems: Mapping[str, Quality]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class BenchReport:
-    """Figures of one run; times in milliseconds, sizes in bytes, None where unknown."""
+    """Figures of one run; times in milliseconds, sizes in bytes, None where unknown.
+
+    ``questions`` and ``systems`` are about the headline questions, the times about all.
+    """
 
     questions: int
     memories: object
@@ -57,22 +76,31 @@ class BenchReport:
     daemon_rss_bytes: int | None
     worker_rss_bytes: int | None
     advice: str | None
+    groups: Mapping[str, Group] = dataclasses.field(default_factory=dict[str, Group])
 
     def as_json(self, *, synthetic: bool) -> dict[str, object]:
         figures = dataclasses.asdict(self)
-        figures["systems"] = {
-            name: {
-                **{f"hit@{k}": quality.hit[at] for at, k in enumerate(CUTS)},
-                **{f"recall@{k}": quality.recall[at] for at, k in enumerate(CUTS)},
-                "mrr": quality.mrr,
-                "ndcg@10": quality.ndcg10,
-            }
-            for name, quality in self.systems.items()
+        figures["systems"] = _systems_as_json(self.systems)
+        figures["groups"] = {
+            name: {"questions": group.questions, "systems": _systems_as_json(group.systems)}
+            for name, group in self.groups.items()
         }
         figures["synthetic"] = synthetic
         figures["load_average"] = os.getloadavg()[0]
         figures["processor"] = _processor_name()
         return figures
+
+
+def _systems_as_json(systems: Mapping[str, Quality]) -> dict[str, dict[str, float]]:
+    return {
+        name: {
+            **{f"hit@{k}": quality.hit[at] for at, k in enumerate(CUTS)},
+            **{f"recall@{k}": quality.recall[at] for at, k in enumerate(CUTS)},
+            "mrr": quality.mrr,
+            "ndcg@10": quality.ndcg10,
+        }
+        for name, quality in systems.items()
+    }
 
 
 def measure(
@@ -88,28 +116,28 @@ def measure(
     """
     pid = client.connection.peer_pid() or client.connection.address.pid
     client.search({"query": "warm up", "limit": 1})
-    orders: dict[str, list[list[str]]] = {}
+    orders: list[Mapping[str, list[str]]] = []
     wall_ms: list[float] = []
     cpu_before = _cpu_seconds(pid)
     for question in questions:
         began = time.perf_counter()
-        client.search({"query": question.text, "limit": USUAL_LIMIT})
+        client.search({**question.filters, "query": question.text, "limit": USUAL_LIMIT})
         wall_ms.append((time.perf_counter() - began) * 1000)
         advance(1)
     cpu_after = _cpu_seconds(pid)
     for question in questions:
-        answer = client.search({"query": question.text, "limit": DEPTH, "explain": True})
-        for name, order in _orders(answer, peer=peer):
-            orders.setdefault(name, []).append(order)
+        asked = {**question.filters, "query": question.text, "limit": DEPTH, "explain": True}
+        orders.append(dict(_orders(client.search(asked), peer=peer)))
         advance(1)
-    systems = {name: _quality(questions, found) for name, found in orders.items()}
+    headline = [at for at, question in enumerate(questions) if question.headline]
+    systems = _scored(questions, orders, headline)
     status = client.status()
     embeddings, counts = _section(status, "embeddings"), _section(status, "counts")
     ordered = sorted(wall_ms)
     spent = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
     model_key, worker_rss = embeddings.get("model_key"), embeddings.get("worker_rss_bytes")
     return BenchReport(
-        questions=len(questions),
+        questions=len(headline),
         memories=counts.get("memories"),
         model_key=str(model_key) if model_key else None,
         systems=systems,
@@ -118,20 +146,46 @@ def measure(
         cpu_ms_per_query=None if spent is None else 1000 * spent / len(questions),
         daemon_rss_bytes=_rss_bytes(pid),
         worker_rss_bytes=worker_rss if isinstance(worker_rss, int) else None,
-        advice=_advice(systems, len(questions)),
+        advice=_advice(systems, len(headline)),
+        groups=_grouped(questions, orders),
     )
+
+
+def _grouped(
+    questions: Sequence[Question], orders: Sequence[Mapping[str, list[str]]]
+) -> dict[str, Group]:
+    members: dict[str, list[int]] = {}
+    for at, question in enumerate(questions):
+        if question.group is not None:
+            members.setdefault(question.group, []).append(at)
+    return {
+        name: Group(len(places), _scored(questions, orders, places))
+        for name, places in members.items()
+    }
+
+
+def _scored(
+    questions: Sequence[Question],
+    orders: Sequence[Mapping[str, list[str]]],
+    places: Sequence[int],
+) -> dict[str, Quality]:
+    """Every system over the questions at ``places``; words alone when nothing has a meaning."""
+    if not places:
+        return {}
+    names = list(orders[0]) if any(order[MEANING] for order in orders) else [WORDS]
+    asked = [questions[at] for at in places]
+    return {name: _quality(asked, [orders[at][name] for at in places]) for name in names}
 
 
 def _orders(answer: Mapping[str, object], *, peer: bool) -> Iterator[tuple[str, list[str]]]:
     hits = cast("Sequence[Mapping[str, object]]", answer.get("results") or [])
     words = _sorted_by(hits, "lexical")
     meaning = _sorted_by(hits, "cosine")
-    yield "words (BM25)", words
-    if meaning:
-        yield "meaning", meaning
-        yield "both", [str(hit.get("id")) for hit in hits]
-        if peer:
-            yield "RRF-60", _rank_fusion(words, meaning)
+    yield WORDS, words
+    yield MEANING, meaning
+    yield BOTH, [str(hit.get("id")) for hit in hits]
+    if peer:
+        yield "RRF-60", _rank_fusion(words, meaning)
 
 
 def _sorted_by(hits: Sequence[Mapping[str, object]], figure: str) -> list[str]:
@@ -173,7 +227,7 @@ def _quality(questions: Sequence[Question], orders: Sequence[Sequence[str]]) -> 
 
 
 def _advice(systems: Mapping[str, Quality], questions: int) -> str | None:
-    both, words = systems.get("both"), systems.get("words (BM25)")
+    both, words = systems.get(BOTH), systems.get(WORDS)
     if both is None or words is None or questions < MIN_QUESTIONS_FOR_ADVICE:
         return None
     worse = (

@@ -94,6 +94,15 @@ class RecordsRefused(MemlocketError):
     exit_code = 7
 
 
+class BenchStalled(MemlocketError):
+    """Embedding a labelled set came to a halt; figures of half an index would mislead."""
+
+    code = "bench_stalled"
+    title = "Measuring stopped"
+    default_message = "Embedding the labelled set does not go on."
+    default_hint = "Measure words alone: --no-embeddings. Check the model: memlocket model status"
+
+
 class FileProblem(MemlocketError):
     """A file named by the user cannot be read or written."""
 

@@ -5,20 +5,17 @@ It proves an installation, frozen builds included, without touching the user's o
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from memory_manager.base.errors import MemlocketError
-from memory_manager.cli import service_process
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
+from memory_manager.cli.temporary_daemon import temporary_daemon
 from memory_manager.client.memory_client import connect_as_owner
 
 SENTENCE = "Memlocket keeps one encrypted memory for all agents."
-_KEYRING_OFF = "keyring.backends.null.Keyring"
 
 
 class SelfTestFailed(MemlocketError):
@@ -40,35 +37,19 @@ def run_selftest(context: Context) -> int:
 def round_trip(environ: Mapping[str, str]) -> float:
     """Seconds it took; SelfTestFailed otherwise. Nothing is left behind."""
     from memory_manager.vault.canary import new_canary
-    from memory_manager.vault.key_file import create_key_file
-    from memory_manager.vault.setup import create_vault
 
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="memlocket-selftest-") as folder:
-        home = Path(folder)
-        own = {
-            **environ,
-            "MEMLOCKET_HOME": folder,
-            "PYTHON_KEYRING_BACKEND": _KEYRING_OFF,
-        }
-        key_file = home / "vault.key"
-        try:
-            create_key_file(key_file)
-            create_vault(
-                home / "vault", passphrase=None, insecure_key_file=key_file, with_recovery=False
-            )
-            service_process.start_daemon(
-                own, home / "log", ["--insecure-key-file", os.fspath(key_file)]
-            )
-            try:
-                sentence = f"{SENTENCE} {new_canary()}"
-                _remember_and_recall(own, sentence)
-                _look_for_plaintext(home, sentence)
-            finally:
-                service_process.stop_daemon(own)
-            _look_for_plaintext(home, sentence)
-        except MemlocketError as error:
-            raise SelfTestFailed(error.message, hint=error.hint) from error
+    try:
+        with temporary_daemon(environ, "selftest") as daemon:
+            sentence = f"{SENTENCE} {new_canary()}"
+            _remember_and_recall(daemon.environ, sentence)
+            _look_for_plaintext(daemon.home, sentence)
+            daemon.stop()
+            _look_for_plaintext(daemon.home, sentence)
+    except SelfTestFailed:
+        raise
+    except MemlocketError as error:
+        raise SelfTestFailed(error.message, hint=error.hint) from error
     return time.monotonic() - began
 
 

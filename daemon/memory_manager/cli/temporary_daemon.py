@@ -1,0 +1,71 @@
+"""A real daemon on a vault that lives only as long as a ``with`` block: self-test and bench.
+
+The vault is encrypted as always; its key file lies beside it and goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+
+from memory_manager.cli import service_process
+
+_KEYRING_OFF = "keyring.backends.null.Keyring"
+
+
+@dataclasses.dataclass(slots=True)
+class TemporaryDaemon:
+    """``environ`` leads a client to it; ``home`` holds every file of it."""
+
+    home: Path
+    environ: Mapping[str, str]
+    _stopped: bool = False
+
+    def stop(self) -> None:
+        """End it before its files go; a second call does nothing."""
+        if not self._stopped:
+            self._stopped = True
+            service_process.stop_daemon(self.environ)
+
+
+@contextlib.contextmanager
+def temporary_daemon(
+    environ: Mapping[str, str],
+    purpose: str,
+    *,
+    models: Path | None = None,
+    options: Sequence[str] = (),
+) -> Generator[TemporaryDaemon]:
+    """Make a home, start a daemon on it, take both away at the end, also after Ctrl-C.
+
+    ``models`` is a folder of prepared models to use; without one there are only words. Raises
+    StartFailed and what making a vault raises.
+    """
+    from memory_manager.vault.key_file import create_key_file
+    from memory_manager.vault.setup import create_vault
+
+    with tempfile.TemporaryDirectory(prefix=f"memlocket-{purpose}-") as folder:
+        home = Path(folder)
+        daemon = TemporaryDaemon(
+            home, {**environ, "MEMLOCKET_HOME": folder, "PYTHON_KEYRING_BACKEND": _KEYRING_OFF}
+        )
+        if models is not None and models.is_dir():
+            (home / "models").symlink_to(models.absolute(), target_is_directory=True)
+        key_file = home / "vault.key"
+        create_key_file(key_file)
+        create_vault(
+            home / "vault", passphrase=None, insecure_key_file=key_file, with_recovery=False
+        )
+        try:
+            service_process.start_daemon(
+                daemon.environ,
+                home / "log",
+                ["--insecure-key-file", os.fspath(key_file), *options],
+            )
+            yield daemon
+        finally:
+            daemon.stop()
