@@ -108,7 +108,7 @@ class Ledger:
     "kills",
     [
         pytest.param(20, marks=pytest.mark.timeout(240)),
-        pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+        pytest.param(80, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
     ],
 )
 def test_f01_kill_nine_loses_no_acknowledged_write(tmp_path: Path, kills: int) -> None:

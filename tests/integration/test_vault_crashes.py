@@ -118,7 +118,7 @@ def test_t04_copy_rekey_killed_at_each_step(made: Path, tmp_path: Path, every: i
     assert not switched[0]
 
 
-MANY = [pytest.param(number, marks=pytest.mark.slow) for number in range(5, 100)]
+MANY = [pytest.param(number, marks=pytest.mark.slow) for number in range(5, 25)]
 
 
 @pytest.mark.parametrize("run", [*range(5), *MANY])
