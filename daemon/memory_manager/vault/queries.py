@@ -147,9 +147,12 @@ def find_exact(
         ("r.status <> 'deleted'", []) if row_filter is None else row_filter.condition(now_ms, "r")
     )
     raw = parse_memory_id(text.lower())
-    # One arm per index; OR over three columns would scan the table.
+    # One arm per index; OR over three columns would scan the table, and so would a semantic key
+    # without the condition of its partial index.
+    deleted_too = row_filter is not None and row_filter.include_deleted
+    live = "" if deleted_too else " AND status <> 'deleted'"
     arms = [
-        "SELECT 1 AS rank, rowid FROM record WHERE semantic_key = ?",
+        f"SELECT 1 AS rank, rowid FROM record WHERE semantic_key = ?{live}",
         "SELECT 2 AS rank, rowid FROM record WHERE path = ?",
     ]
     values: list[object] = [text, text]
