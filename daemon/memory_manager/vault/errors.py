@@ -18,6 +18,7 @@ read-only or rolled back, 14 no vault or one too many, 15 newer schema.
 from __future__ import annotations
 
 import enum
+import math
 
 from memory_manager.base.errors import MemlocketError, Outcome
 
@@ -129,7 +130,8 @@ class WrongPassphrase(VaultError):
 
     def __init__(self, message: str | None = None, *, retry_after_seconds: float = 0.0) -> None:
         self.retry_after_seconds = retry_after_seconds
-        hint = f"Try again in {retry_after_seconds:.0f} s." if retry_after_seconds > 0 else None
+        whole = math.ceil(retry_after_seconds)
+        hint = f"Try again in {whole} s." if whole > 0 else None
         super().__init__(message, hint=hint)
 
 
