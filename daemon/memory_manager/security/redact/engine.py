@@ -27,10 +27,8 @@ MAX_DECODING_DEPTH: Final = 2
 MIN_RUN: Final = 16
 
 _RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
-# skips short words in one go, so that the search is linear; possessive, hence Python 3.11
-_NEXT_RUN: Final = re.compile(
-    rf"(?:[{_RUN_CLASS}]{{0,{MIN_RUN - 1}}}+[^{_RUN_CLASS}]++)*+([{_RUN_CLASS}]{{{MIN_RUN},}})"
-)
+# no possessive groups: CPython before 3.11.5 matches them wrongly
+_RUN: Final = re.compile(rf"[{_RUN_CLASS}]{{{MIN_RUN},}}")
 _BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _HEX_RUN: Final = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
 _TOKEN_RUN: Final = re.compile(r"[0-9A-Za-z_-]*")
@@ -123,10 +121,8 @@ def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
 
 def runs(text: str) -> Iterator[tuple[int, int]]:
     """Unbroken runs of token characters, long enough to hold a token."""
-    position = 0
-    while (found := _NEXT_RUN.match(text, position)) is not None:
-        yield found.span(1)
-        position = found.end()
+    for found in _RUN.finditer(text):
+        yield found.span()
 
 
 def vendor_hits(
