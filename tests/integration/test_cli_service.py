@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from sandbox_daemon import COMMAND, SandboxDaemon, is_alive, wait_until
 from terminal import Terminal
@@ -188,9 +189,10 @@ def test_selftest_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not empty.home.exists()
 
 
+@pytest.mark.parametrize("moment", ["vault.lock", "run/daemon.json"])
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_a_selftest_that_is_ended_early_leaves_nothing_behind(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, number: signal.Signals, moment: str
 ) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
@@ -202,11 +204,11 @@ def test_a_selftest_that_is_ended_early_leaves_nothing_behind(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_until(lambda: any(folder.glob("*/run/daemon.json")), 30, "its daemon runs")
-    daemon = json.loads(next(folder.glob("*/run/daemon.json")).read_bytes())["pid"]
+    wait_until(lambda: any(folder.glob(f"*/{moment}")), 30, "its daemon starts")
+    (daemon,) = psutil.Process(process.pid).children()
     process.send_signal(number)
     process.wait(timeout=30)
-    wait_until(lambda: not is_alive(daemon), 30, "its daemon is gone")
+    wait_until(lambda: not is_alive(daemon.pid), 30, "its daemon is gone")
     assert list(folder.iterdir()) == []
 
 

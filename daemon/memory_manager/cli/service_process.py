@@ -84,7 +84,12 @@ def start_daemon(
         )
     finally:
         os.close(descriptor)
-    return _wait_for_answer(environ, process, output)
+    try:
+        return _wait_for_answer(environ, process, output)
+    except KeyboardInterrupt:  # before it told where it is: nobody else could stop it
+        process.terminate()
+        process.wait(TERM_GRACE_SECONDS)
+        raise
 
 
 def _wait_for_answer(
