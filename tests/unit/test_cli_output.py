@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from memory_manager.cli import bench_questions, bench_run, memory_text
 from memory_manager.cli.bench_run import Question
 from memory_manager.cli.log_command import short_line
 from memory_manager.cli.output import Console, counted, facts, shortened, size, table
+from memory_manager.vault.errors import NoVault
 
 
 def console(*, as_json: bool = False) -> tuple[Console, io.StringIO, io.StringIO]:
@@ -62,7 +64,7 @@ def test_no_control_character_reaches_a_terminal(text: str) -> None:
 def test_shortened_text_fits(text: str, columns: int) -> None:
     cut = shortened(text, columns)
     assert "\n" not in cut
-    assert len(cut) <= columns
+    assert sum(not unicodedata.combining(character) for character in cut) <= columns
     if len(" ".join(text.split())) * 2 <= columns:
         assert cut == " ".join(text.split())
 
@@ -138,3 +140,9 @@ def test_advice_needs_enough_questions_and_a_real_difference() -> None:
     assert bench_run._advice({"words (BM25)": good, "both": bad}, 100) is None
     assert bench_run._advice({"words (BM25)": bad, "both": good}, 300) is None
     assert bench_run._advice({"words (BM25)": good}, 300) is None
+
+
+def test_a_title_that_the_message_repeats_is_left_out() -> None:
+    shown, _, err = console()
+    shown.error(NoVault())
+    assert err.getvalue().startswith("memlocket: There is no vault yet.\n")

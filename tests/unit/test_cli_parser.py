@@ -135,3 +135,20 @@ def test_numbers_are_checked() -> None:
     for wrong in ("-0.1", "1.1", "nan", "x"):
         with pytest.raises(argparse.ArgumentTypeError):
             ratio(wrong)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["forgt", "x"], "there is no 'forgt'; did you mean 'forget'?"),
+        (["agent", "lst"], "there is no 'lst'; did you mean 'list'?"),
+        (["zzzz"], "there is no 'zzzz' (see memlocket --help)"),
+    ],
+)
+def test_a_mistyped_command_names_the_nearest_one(
+    typed: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(typed)
+    assert raised.value.code == 2
+    assert said in capsys.readouterr().err

@@ -25,6 +25,13 @@ class WideHelp(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
 
+    def add_argument(self, action: argparse.Action) -> None:
+        """As argparse does it, which forgets the deeper indent of sub-commands in the width."""
+        super().add_argument(action)
+        if action.choices and action.nargs == argparse.PARSER:
+            longest = max((len(str(name)) for name in action.choices), default=0)
+            self._action_max_length = max(self._action_max_length, longest + 4)
+
 
 Handler = Callable[[argparse.Namespace, Context], int]
 _DURATION = re.compile(r"(\d+)\s*(m|h|d|w)")
@@ -56,7 +63,13 @@ def add_group(
     commands: Commands, shared: argparse.ArgumentParser, name: str, summary: str
 ) -> Commands:
     """A command that only has sub-commands, such as ``agent``; alone it prints its help."""
-    parser = commands.add_parser(name, help=summary, description=summary, parents=[shared])
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        parents=[shared],
+        formatter_class=WideHelp,
+    )
 
     def show_help(arguments: argparse.Namespace, context: Context) -> int:
         parser.print_help()
@@ -67,9 +80,8 @@ def add_group(
 
 
 def add_passphrase_fd(parser: argparse.ArgumentParser, name: str = "--passphrase-fd") -> None:
-    parser.add_argument(
-        name, type=int, metavar="N", help="read the passphrase from file descriptor N"
-    )
+    what = name.removeprefix("--").removesuffix("-fd").replace("-", " ")
+    parser.add_argument(name, type=int, metavar="N", help=f"read the {what} from file descriptor N")
 
 
 def add_start_options(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,9 @@ _FIXED = ("time", "level", "event", "logger")
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser = add_command(commands, shared, "logs", run, "what the memory service did")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
-    parser.add_argument("-n", "--lines", type=positive, default=40, help="start with the last N")
+    parser.add_argument(
+        "-n", "--lines", type=positive, default=40, help="start with the last LINES (default: 40)"
+    )
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -47,7 +49,8 @@ def short_line(line: str) -> str:
     if not isinstance(loaded, dict):
         return line
     entry = cast("Mapping[str, object]", loaded)
-    rest = " ".join(f"{key}={value}" for key, value in entry.items() if key not in _FIXED)
+    shown = [(k, v) for k, v in entry.items() if k not in _FIXED and v is not None]
+    rest = " ".join(f"{key}={value}" for key, value in shown)
     level = str(entry.get("level", "")).upper()
     return f"{local_time(entry.get('time'))}  {level:<7}  {entry.get('event', '')}  {rest}".rstrip()
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import errno
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from memory_manager.base.errors import InvalidInput, MemlocketError
 from memory_manager.cli import (
@@ -58,13 +61,25 @@ first steps:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """Answers a mistyped command with the nearest one instead of the list of all."""
+
+    def error(self, message: str) -> NoReturn:
+        if found := re.match(r"argument (?:COMMAND|ACTION): invalid choice: '(.*?)' \(", message):
+            names = re.findall(r"[a-z][a-z-]*", message[found.end() :].partition("from")[2])
+            near = difflib.get_close_matches(found[1], names, 1)
+            said = f"; did you mean '{near[0]}'?" if near else ""
+            message = f"there is no '{found[1]}'{said} (see {self.prog} --help)"
+        super().error(message)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line, as ``--help`` and the tests see it."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document"
     )
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="memlocket",
         description=_DESCRIPTION,
         epilog=f"{_EXAMPLES}\n{_exit_code_text()}",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import memory_text
 from memory_manager.cli.arguments import (
     MEMORY_TYPES,
@@ -65,7 +66,9 @@ def _register_remember(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bucket")
     parser.add_argument("--scope")
     parser.add_argument("--type", choices=MEMORY_TYPES, dest="memory_type")
-    parser.add_argument("--tag", action="append", default=[], dest="tags", metavar="TAG")
+    parser.add_argument(
+        "--tag", action="append", default=[], dest="tags", metavar="TAG", help="may be repeated"
+    )
     parser.add_argument("--importance", type=ratio, metavar="0..1")
     parser.add_argument("--confidence", type=ratio, metavar="0..1")
     parser.add_argument("--source", help="where it comes from")
@@ -191,7 +194,17 @@ def run_forget(arguments: argparse.Namespace, context: Context) -> int:
     mode = "redact" if arguments.redact else "hard_delete" if arguments.hard else "soft_delete"
     body = {"mode": mode, "reason": arguments.reason}
     with context.client() as client:
-        answers = [client.forget(memory_id, body) for memory_id in arguments.ids]
+        answers: list[Mapping[str, object]] = []
+        for memory_id in arguments.ids:
+            try:
+                answers.append(client.forget(memory_id, body))
+            except MemlocketError:
+                # what went before is done and must not be hidden by the error
+                for answer in answers:
+                    context.console.note(memory_text.forgotten(answer))
+                if len(arguments.ids) > 1:
+                    context.console.note(f"Stopped at {memory_id}")
+                raise
         waiting = [answer for answer in answers if memory_text.awaits_owner(answer)]
         if waiting and context.confirm_owner(client, arguments.passphrase_fd):
             answers = [client.forget(memory_id, body) for memory_id in arguments.ids]

@@ -92,7 +92,7 @@ def listing(items: Sequence[Item]) -> str:
         (
             str(item.get("id", "")),
             local_time(item.get("created_at")),
-            shortened(str(item.get("path", "")), 28),
+            shortened(str(item.get("path", "")), 18),
             *((str(item.get("status", "active")),) if with_status else ()),
             str(item.get("content", "")),
         )

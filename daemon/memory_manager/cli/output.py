@@ -66,7 +66,10 @@ class Console:
             }
             print(self._json({"error": details}), file=self._out)
             return exit_code
-        print(_printable(f"memlocket: {title_of(error)}: {error.message}"), file=self._err)
+        title = title_of(error)
+        repeats = title.lower() in error.message.lower()
+        shown = error.message if repeats else f"{title}: {error.message}"
+        print(_printable(f"memlocket: {shown}"), file=self._err)
         if error.hint:
             print(_printable(f"  {error.hint}"), file=self._err)
         return exit_code

@@ -11,7 +11,7 @@ from memory_manager.cli import service_process
 from memory_manager.cli.arguments import Commands, add_command, add_start_options
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
-from memory_manager.cli.output import facts, local_time, size
+from memory_manager.cli.output import counted, facts, local_time, size
 from memory_manager.cli.service_process import Start, Stop
 from memory_manager.client.discovery import DaemonAddress
 
@@ -56,6 +56,9 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
     document = {"start": start.value, "pid": address.pid, "url": address.url, "status": status}
     word = "Running already" if start is Start.ALREADY_RUNNING else "Started"
     context.console.result(document, f"{word}: pid {address.pid}, {address.url or address.socket}")
+    port = arguments.port
+    if port is not None and not (address.url or "").endswith(f":{port}"):
+        context.console.warn(f"it does not listen on port {port}: memlocket restart --port {port}")
     _note_vault(context, _section(status, "vault"))
     return EXIT_OK
 
@@ -63,7 +66,9 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
 def _note_vault(context: Context, vault: _Section) -> None:
     state = vault.get("state")
     if state == "absent":
-        context.console.note("There is no vault yet: memlocket stop; memlocket init; memlocket up")
+        context.console.note(
+            "There is no vault yet. Make one: memlocket stop && memlocket init && memlocket up"
+        )
     elif state == "locked":
         context.console.note(f"The vault is locked ({_reason(vault)}): memlocket unlock")
     elif state not in ("unlocked", "verifying"):
@@ -114,7 +119,7 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
             ("memories", counts.get("memories")),
             ("agents", counts.get("agents")),
             ("embeddings", _embeddings_line(embeddings)),
-            ("", f"to mend: {embeddings['remedy']}" if embeddings.get("remedy") else None),
+            ("", f"{embeddings['remedy']}" if embeddings.get("remedy") else None),
         ]
     )
 
@@ -143,9 +148,13 @@ def _embeddings_line(embeddings: _Section) -> str | None:
     parts = [str(embeddings.get("state", "unknown"))]
     if embeddings.get("model_key"):
         parts.append(str(embeddings["model_key"]))
-    if isinstance(embeddings.get("covered"), int):
+    covered = embeddings.get("covered")
+    if isinstance(covered, int):
         queued = embeddings.get("queued")
-        parts.append(f"{embeddings['covered']} covered" + (f", {queued} queued" if queued else ""))
+        parts.append(
+            f"{counted(covered, 'memory', 'memories')} covered"
+            + (f", {queued} queued" if queued else "")
+        )
     if embeddings.get("worker_rss_bytes"):
         parts.append(size(embeddings["worker_rss_bytes"]))
     if embeddings.get("last_error"):

@@ -40,7 +40,7 @@ _LOCK_HINTS = {
     LockReason.NO_KEYRING: f"No key store of the operating system can open it. {_UNLOCK_HINT}",
     LockReason.KEYRING_LOCKED: "Unlock the system keyring, or run: memlocket unlock",
     LockReason.REAUTH_REQUIRED: f"The passphrase is due again. {_UNLOCK_HINT}",
-    LockReason.NO_TERMINAL: f"Nobody could be asked for the passphrase. {_UNLOCK_HINT}",
+    LockReason.NO_TERMINAL: _UNLOCK_HINT,
 }
 
 
