@@ -105,4 +105,6 @@ def _pip(environ: Mapping[str, str], *arguments: str) -> str | None:
     )
     if done.returncode == 0:
         return None
-    return done.stdout.decode("utf-8", "replace").strip()[-_OUTPUT_CHARACTERS:]
+    said = done.stdout.decode("utf-8", "replace").strip()
+    lines = [line for line in said.splitlines() if not line.startswith("WARNING: Retrying")]
+    return "\n".join(lines)[-_OUTPUT_CHARACTERS:]
