@@ -51,6 +51,8 @@ def _write_until_broken(wire: Wire, folder: str, written: dict[str, str]) -> Non
             written[answer.json["id"]] = content
     except BROKEN:
         return
+    finally:
+        wire.close()
 
 
 def _kill(daemon: SandboxDaemon) -> None:
