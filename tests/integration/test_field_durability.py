@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import importlib.util
-import os
 import random
 import shutil
 import signal
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from listing import list_all
 from sandbox_daemon import BROKEN, SandboxDaemon, Wire, running, wait_until
+from small_disk import small_disk
 
 
 @pytest.fixture(scope="module")
@@ -276,25 +276,20 @@ def _fields(body: dict[str, object]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0700", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a tmpfs is not possible here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", 24) as folder:
+        yield folder
 
 
 @pytest.mark.priv
 @pytest.mark.timeout(180)
 def test_f06_full_disk_refuses_cleanly_reads_go_on_and_space_heals(
-    small_disk: Path, tmp_path: Path
+    disk: Path, tmp_path: Path
 ) -> None:
-    with SandboxDaemon(small_disk / "home") as daemon:
+    with SandboxDaemon(disk / "home") as daemon:
         daemon.init().start()
         token = daemon.add_agent("full")
-        filler = small_disk / "filler"
+        filler = disk / "filler"
         with daemon.wire(token) as wire:
             kept = {wire.remember(f"kept {n}", "f06")["id"]: f"kept {n}" for n in range(20)}
             _fill(filler)

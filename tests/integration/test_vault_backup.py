@@ -9,13 +9,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from small_disk import small_disk
 from vault_harness import (
     OTHER_PASSPHRASE,
     PASSPHRASE,
     VaultHome,
     fill,
     notes,
-    small_disk,
     write_note,
 )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_disk import small_disk
 from vault_harness import (
     OTHER_PASSPHRASE,
     PASSPHRASE,
@@ -19,7 +20,6 @@ from vault_harness import (
     fill,
     notes,
     run_and_kill,
-    small_disk,
     write_note,
 )
 

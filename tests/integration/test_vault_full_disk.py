@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_disk import small_disk
 from vault_harness import (
     OTHER_PASSPHRASE,
     PASSPHRASE,
@@ -15,7 +16,6 @@ from vault_harness import (
     VaultHome,
     fill,
     notes,
-    small_disk,
     wait_for,
     write_note,
 )

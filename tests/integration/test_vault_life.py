@@ -35,8 +35,6 @@ from memory_manager.vault.errors import (
 )
 from memory_manager.vault.status import VaultState
 
-HOUR = 3600
-
 
 @pytest.fixture
 def backend() -> ProcessKeyring:

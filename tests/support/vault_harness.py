@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import keyring as keyring_library
-import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
@@ -230,21 +229,6 @@ def run_and_kill(act: str, root: Path, kill_at: str) -> bool:
     assert ended.stdout.startswith(b"begin"), ended.stderr.decode()[-2000:]
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()[-2000:]
     return ended.returncode != 0
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
-    """A tmpfs of a few MiB at ``folder``; skips without root or without the right to mount."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a tmpfs needs root")
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m,mode=0700", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("this machine does not let us mount a tmpfs")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def fill(disk: Path, leave_bytes: int) -> None:
