@@ -21,6 +21,7 @@ TORCH_SPEC_VARIABLE = "MEMLOCKET_TORCH_SPEC"  # instead of the pinned version of
 WINDOWS = sys.platform == "win32"
 NEW_PIP = "pip>=25.1"  # older ones do not know --group
 SHOWN_OUTPUT_CHARACTERS = 2000
+PARALLEL = ["--numprocesses=2", "--dist=loadgroup"]  # a later -n 0 runs in one process
 APT_LINE = "sudo apt install python3-venv   (or install uv)"
 
 
@@ -243,7 +244,7 @@ def run_tests(pytest_arguments: list[str], full: bool) -> int:
     environment = child_environment()
     environment.pop("PIP_NO_INPUT", None)
     return subprocess.run(
-        [str(venv_python()), "-m", "pytest", *list(pytest_arguments)],
+        [str(venv_python()), "-m", "pytest", *PARALLEL, *pytest_arguments],
         cwd=ROOT,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+MODEL_FIXTURES = frozenset({"models_folder", "minilm", "e5"})  # prepared once a process, minutes
 
 
 def pytest_report_header() -> list[str]:
@@ -28,7 +29,12 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip embedding tests with a reason where their libraries are absent."""
+    """One process a file, model tests together and first; without their libraries they skip."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        group = "models" if MODEL_FIXTURES.intersection(_fixtures(item)) else file
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: not MODEL_FIXTURES.intersection(_fixtures(item)))
     needed = ("torch", "sentence_transformers", "onnxruntime", "tokenizers")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if not missing:
@@ -37,6 +43,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("embed"):
             item.add_marker(skip)
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
 
 
 @pytest.fixture(scope="session")

@@ -106,19 +106,19 @@ def test_g01_no_leg_returns_old_text_after_update_or_forget(
     daemon: SandboxDaemon, token: str
 ) -> None:
     with daemon.wire(token) as wire:
-        made = wire.remember("The office door code was aubergine", "g01")
+        made = wire.remember("The office door code was aubergine", "g01/edit")
         address = f"/v1/memories/{made['id']}"
-        assert wire.search("aubergine", path="g01")
+        assert wire.search("aubergine", path="g01/edit")
         assert wire.send("PATCH", address, {"content": "The door code is now celery"}).status == 200
-        assert wire.search("aubergine", path="g01") == []
-        assert "aubergine" not in json.dumps(wire.context("door code", path="g01%"))
-        assert [x["id"] for x in wire.search("celery", path="g01")] == [made["id"]]
+        assert wire.search("aubergine", path="g01/edit") == []
+        assert "aubergine" not in json.dumps(wire.context("door code", path="g01/edit%"))
+        assert [x["id"] for x in wire.search("celery", path="g01/edit")] == [made["id"]]
         assert wire.post(f"{address}/forget").status == 200
-        assert wire.search("celery", path="g01") == []
-        assert wire.context("door code celery", path="g01%")["items"] == []
+        assert wire.search("celery", path="g01/edit") == []
+        assert wire.context("door code celery", path="g01/edit%")["items"] == []
         assert wire.get(address).status == 404
         assert wire.get(f"{address}/explain").status == 404
-        assert list(list_all(wire, path="g01")) == []
+        assert list(list_all(wire, path="g01/edit")) == []
 
 
 def test_g01_redacted_text_is_gone_from_versions_too(daemon: SandboxDaemon, token: str) -> None:

@@ -102,7 +102,7 @@ def test_f36_no_secret_is_in_any_file(daemon: SandboxDaemon) -> None:
         daemon.start()
 
 
-MEMORY = f"/v1/memories/{uuid.uuid4()}"
+MEMORY = f"/v1/memories/{uuid.UUID(int=0x38)}"  # constant: it is part of test names
 AGENT_ROUTES = [
     ("GET", "/v1/auth/token/validate"),
     ("POST", "/v1/remember"),

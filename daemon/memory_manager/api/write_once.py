@@ -1,23 +1,22 @@
-"""Writes that a client may repeat: the idempotency key alone decides, and the answer it got stays.
+"""REST routes of operations that write: the key of the request, the answer and its replay mark.
 
-Contract: xmemo.md 4.11. Lookup, change and stored answer are one unit of work on the single writer,
-so two equal requests at once leave one row, and nothing is stored for a request that failed.
+Contract: xmemo.md 4.11.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import web
 
-from memory_manager.api.answers import json_text, raw_json_response
-from memory_manager.api.callers import still_valid
+from memory_manager.api.answers import raw_json_response
 from memory_manager.api.calls import Call, call_of
-from memory_manager.api.routing import daemon_of
+from memory_manager.api.operations.answer import Answer, Written, written
+from memory_manager.api.routing import RouteHandler, daemon_of
 from memory_manager.base.identifiers import CredentialId
-from memory_manager.vault import idempotency
+from memory_manager.service.daemon import Daemon
+from memory_manager.vault.idempotency import IdempotencyKey
 from memory_manager.vault.transaction import Transaction
 
 REPLAY_HEADER: Final = "Idempotent-Replay"
@@ -25,20 +24,9 @@ _KEY_HEADERS: Final = ("Idempotency-Key", "X-Idempotency-Key")
 _KEY_MEMBER: Final = "idempotency_key"
 _ALIAS: Final = "/api/v1/"
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Written:
-    """What a unit of work answers; ``status`` is 200 or 201."""
-
-    status: int
-    body: Mapping[str, object] = dataclasses.field(repr=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    text: str = dataclasses.field(repr=False)
-    replayed: bool
+WritingOperation = Callable[
+    [Daemon, Call, Mapping[str, object], IdempotencyKey | None], Awaitable[Answer]
+]
 
 
 def route_of(request: web.Request) -> str:
@@ -49,15 +37,36 @@ def route_of(request: web.Request) -> str:
     return f"{request.method} {path.rstrip('/')}"
 
 
-def request_key(request: web.Request, body: Mapping[str, object]) -> str | None:
+def request_key(request: web.Request, body: Mapping[str, object]) -> IdempotencyKey | None:
     """The first key among two headers and a body member, trimmed; None without any."""
     candidates = [request.headers.get(name) for name in _KEY_HEADERS]
     member = body.get(_KEY_MEMBER)
     candidates.append(member if isinstance(member, str) else None)
     for candidate in candidates:
         if candidate is not None and candidate.strip():
-            return candidate.strip()
+            credential_id = call_of(request).caller.credential_id or CredentialId("")
+            return IdempotencyKey(credential_id, route_of(request), candidate.strip())
     return None
+
+
+def written_response(answer: Answer) -> web.Response:
+    """An operation's answer, marked if it is a replay."""
+    response = raw_json_response(answer.text, status=answer.status)
+    if answer.replayed:
+        response.headers[REPLAY_HEADER] = "true"
+    return response
+
+
+def writing(operation: WritingOperation) -> RouteHandler:
+    """A handler that passes the body to ``operation`` and answers what it answers."""
+
+    async def handle(request: web.Request) -> web.Response:
+        call = call_of(request)
+        body = call.json_object()
+        key = request_key(request, body)
+        return written_response(await operation(daemon_of(request), call, body, key))
+
+    return handle
 
 
 async def write_once(
@@ -66,26 +75,5 @@ async def write_once(
     work: Callable[[Transaction, Call], Written],
 ) -> web.Response:
     """Run ``work`` on the writer, or answer what the same key got before."""
-    call = call_of(request)
-    key = request_key(request, body)
-    scope = call.caller.credential_id or CredentialId("")
-    known_as = None if key is None else idempotency.IdempotencyKey(scope, route_of(request), key)
-
-    def unit(transaction: Transaction) -> _Answer:
-        # the credential may have been revoked while this request waited for its turn
-        still_valid(transaction.connection, call.caller)
-        if known_as is not None:
-            stored = idempotency.lookup(transaction.connection, known_as)
-            if stored is not None:
-                return _Answer(stored.status, stored.body_json, replayed=True)
-        written = work(transaction, call)
-        text = json_text(written.body)
-        if known_as is not None:
-            idempotency.save(transaction, known_as, written.status, text)
-        return _Answer(written.status, text, replayed=False)
-
-    answer = await daemon_of(request).writable_store().write(unit)
-    response = raw_json_response(answer.text, status=answer.status)
-    if answer.replayed:
-        response.headers[REPLAY_HEADER] = "true"
-    return response
+    call, key = call_of(request), request_key(request, body)
+    return written_response(await written(daemon_of(request), call, key, work))

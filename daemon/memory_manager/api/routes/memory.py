@@ -10,6 +10,7 @@ from sqlcipher3.dbapi2 import Connection
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, Call, call_of
 from memory_manager.api.items import row_item, version_item, write_answer
+from memory_manager.api.operations.answer import Written
 from memory_manager.api.requests import (
     parse_change,
     parse_forget,
@@ -17,7 +18,7 @@ from memory_manager.api.requests import (
     parse_restore,
 )
 from memory_manager.api.routing import Route, daemon_of
-from memory_manager.api.write_once import Written, write_once
+from memory_manager.api.write_once import write_once
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import now_ms
