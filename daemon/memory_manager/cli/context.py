@@ -12,6 +12,7 @@ from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import prompts
 from memory_manager.cli.errors import code_of
 from memory_manager.cli.output import Console
+from memory_manager.client.instance import own_labels
 from memory_manager.client.memory_client import MemoryClient, connect_as_owner
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class Context:
 
     def client(self) -> MemoryClient:
         """A client with the owner's token; raises DaemonNotRunning."""
-        return connect_as_owner(self.environ)
+        return connect_as_owner(self.environ, headers=own_labels(self.environ))
 
     def as_admin(
         self, client: MemoryClient, act: Callable[[], T], passphrase_fd: int | None = None

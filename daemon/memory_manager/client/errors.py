@@ -39,6 +39,17 @@ class ClientTooOld(MemlocketError):
     default_hint = "Update memlocket, then: memlocket restart"
 
 
+class ClientNotConnected(MemlocketError):
+    """No credential of this client is kept here: it was never connected, or disconnected again."""
+
+    code = "client_not_connected"
+    title = "Not connected"
+    outcome = Outcome.ASK_USER
+    exit_code = 4
+    default_message = "This client is not connected."
+    default_hint = "Connect it: memlocket connect NAME"
+
+
 class OddAnswer(MemlocketError):
     """Something answered at the daemon's address, but not as the daemon does."""
 
