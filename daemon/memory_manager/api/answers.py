@@ -36,9 +36,9 @@ def raw_json_response(text: str, *, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type=JSON_TYPE)
 
 
-def list_response(name: str, texts: Sequence[str], rest: Mapping[str, object]) -> web.Response:
+def list_text(name: str, texts: Sequence[str], rest: Mapping[str, object]) -> str:
     """An object whose first member is a list of items that are JSON texts already."""
-    return raw_json_response(f'{{"{name}":[{",".join(texts)}],{json_text(rest)[1:]}')
+    return f'{{"{name}":[{",".join(texts)}],{json_text(rest)[1:]}'
 
 
 def add_fixed_headers(response: web.StreamResponse) -> None:

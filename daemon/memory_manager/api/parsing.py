@@ -34,8 +34,8 @@ class Fields:
         return cls(values, "body")
 
     @classmethod
-    def of_query(cls, values: Mapping[str, str]) -> Fields:
-        return cls(dict(values), "query")
+    def of_query(cls, values: Mapping[str, object]) -> Fields:
+        return cls(values, "query")
 
     def check(self) -> None:
         """Raise InvalidFields if anything read so far was refused."""

@@ -184,7 +184,7 @@ def _type_filter(fields: Fields) -> MemoryType | None:
     return fields.choice("memory_type", _TYPES_OR_AUTO)
 
 
-def parse_search(values: Mapping[str, str]) -> SearchRequest:
+def parse_search(values: Mapping[str, object]) -> SearchRequest:
     """GET /v1/memories/search; ``q`` is another spelling of ``query``."""
     fields = Fields.of_query(values)
     name = "query" if values.get("query") or not values.get("q") else "q"

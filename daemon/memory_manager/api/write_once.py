@@ -12,12 +12,11 @@ from aiohttp import web
 
 from memory_manager.api.answers import raw_json_response
 from memory_manager.api.calls import Call, call_of
-from memory_manager.api.operations.answer import Answer, Written, written
+from memory_manager.api.operations.answer import Answer
 from memory_manager.api.routing import RouteHandler, daemon_of
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault.idempotency import IdempotencyKey
-from memory_manager.vault.transaction import Transaction
 
 REPLAY_HEADER: Final = "Idempotent-Replay"
 _KEY_HEADERS: Final = ("Idempotency-Key", "X-Idempotency-Key")
@@ -58,22 +57,13 @@ def written_response(answer: Answer) -> web.Response:
 
 
 def writing(operation: WritingOperation) -> RouteHandler:
-    """A handler that passes the body to ``operation`` and answers what it answers."""
+    """A handler that passes the body and the ids of the path to ``operation``."""
 
     async def handle(request: web.Request) -> web.Response:
         call = call_of(request)
         body = call.json_object()
         key = request_key(request, body)
-        return written_response(await operation(daemon_of(request), call, body, key))
+        arguments: dict[str, object] = {**body, **request.match_info}
+        return written_response(await operation(daemon_of(request), call, arguments, key))
 
     return handle
-
-
-async def write_once(
-    request: web.Request,
-    body: Mapping[str, object],
-    work: Callable[[Transaction, Call], Written],
-) -> web.Response:
-    """Run ``work`` on the writer, or answer what the same key got before."""
-    call, key = call_of(request), request_key(request, body)
-    return written_response(await written(daemon_of(request), call, key, work))

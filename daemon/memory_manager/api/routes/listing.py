@@ -1,9 +1,11 @@
-"""Many memories at once: list, export and import (xmemo.md 5 #39; vault.md 4.2 for the export)."""
+"""Many memories at once: list, export and import (xmemo.md 5 #39; vault.md 4.2 for the export).
+
+Export and import stream whole histories, for the owner: they are no operations of an agent.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import Final, cast
 
 from aiohttp import web
@@ -13,13 +15,12 @@ from memory_manager.api.answers import (
     add_fixed_headers,
     json_response,
     json_text,
-    list_response,
 )
 from memory_manager.api.callers import still_valid
 from memory_manager.api.calls import Access, Call, call_of
-from memory_manager.api.items import fitting_items, row_item
+from memory_manager.api.operations.listing import list_memories
 from memory_manager.api.parsing import Fields
-from memory_manager.api.requests import parse_filter
+from memory_manager.api.reading import reading
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.base.errors import InvalidInput, MemlocketError, NotFound, TooLarge
 from memory_manager.base.times import now_ms
@@ -29,81 +30,16 @@ from memory_manager.capture.replay import ReplayOutcome, replay_record
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import queries
 from memory_manager.vault.errors import Conflict
-from memory_manager.vault.filters import RowFilter, TimeAxis
-from memory_manager.vault.rows import MemoryRow
+from memory_manager.vault.filters import RowFilter
 from memory_manager.vault.store import Store
 from memory_manager.vault.transaction import Transaction
 
-DEFAULT_PAGE: Final = 50
-MAX_PAGE: Final = 5_000
 MAX_IMPORT_RECORDS: Final = 256
 MAX_IMPORT_BYTES: Final = 64 << 20  # a record may carry many long versions; owner only
 EXPORT_TYPE: Final = "application/x-ndjson"
 
 _EXPORT_ROWS_AT_ONCE: Final = 100
-_MAX_OFFSET: Final = 1 << 40
-_AXES: Final = {"created_at": False, "updated_at": True}
 _REFUSALS: Final = (Conflict, InvalidInput, InvalidRecord, NotFound, TooLarge)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListRequest:
-    filter: RowFilter
-    limit: int
-    offset: int
-    newest_first: bool
-    by_updated: bool
-
-
-def parse_list(request: web.Request) -> ListRequest:
-    """Filters as in search; ``include_deleted`` and ``include_hidden`` count for the owner only."""
-    fields = Fields.of_query(request.query)
-    by_updated = fields.choice("temporal_axis_mode", _AXES) or False
-    axis = TimeAxis.UPDATED_AT if by_updated else TimeAxis.CREATED_AT
-    start = fields.clamped("offset", 0, 0, _MAX_OFFSET)
-    is_owner = call_of(request).caller.is_owner
-    asked = ListRequest(
-        filter=dataclasses.replace(
-            parse_filter(fields, axis=axis),
-            include_deleted=is_owner and fields.flag("include_deleted"),
-            include_hidden=is_owner and fields.flag("include_hidden"),
-        ),
-        limit=fields.clamped("limit", DEFAULT_PAGE, 1, MAX_PAGE),
-        offset=fields.clamped("cursor", start, 0, _MAX_OFFSET),
-        newest_first=fields.text("time_order") != "asc",
-        by_updated=by_updated,
-    )
-    fields.check()
-    return asked
-
-
-async def list_memories(request: web.Request) -> web.Response:
-    """One page, newest first; ``next_cursor`` is null on the last one."""
-    asked = parse_list(request)
-
-    def read(connection: Connection) -> tuple[list[MemoryRow], int]:
-        now = now_ms()
-        rows = queries.list_rows(
-            connection,
-            asked.filter,
-            now,
-            newest_first=asked.newest_first,
-            by_updated=asked.by_updated,
-            limit=asked.limit,
-            offset=asked.offset,
-        )
-        return rows, queries.count_rows(connection, asked.filter, now)
-
-    rows, total = await daemon_of(request).store().read(read)
-    identity = call_of(request).identity
-    texts, truncated = fitting_items(row_item(row, identity) for row in rows)
-    end = asked.offset + len(texts)
-    rest = {
-        "total": total,
-        "next_cursor": str(end) if end < total else None,
-        "truncated": truncated,
-    }
-    return list_response("results", texts, rest)
 
 
 async def export(request: web.Request) -> web.StreamResponse:
@@ -111,7 +47,7 @@ async def export(request: web.Request) -> web.StreamResponse:
     daemon = daemon_of(request)
     await asyncio.to_thread(daemon.lifecycle.require_admin)
     store = daemon.store()
-    fields = Fields.of_query(request.query)
+    fields = Fields.of_query(dict(request.query))
     chosen = RowFilter(include_deleted=fields.flag("include_deleted"), include_hidden=True)
     rowids = await store.read(lambda connection: queries.list_rowids(connection, chosen, now_ms()))
     response = web.StreamResponse()
@@ -186,7 +122,7 @@ def _refused(error: MemlocketError) -> dict[str, object]:
 
 
 ROUTES: Final = (
-    Route("GET", "/memories", list_memories, Access.READ),
+    Route("GET", "/memories", reading(list_memories), Access.READ),
     Route("GET", "/memories/export", export, Access.OWNER),
     Route(
         "POST",
