@@ -14,6 +14,7 @@ from sqlcipher3 import dbapi2 as sqlcipher
 from vault_harness import PASSPHRASE, VaultHome, notes, wait_for, write_note
 
 from memory_manager.base.identifiers import memory_id_from_bytes
+from memory_manager.base.private_files import UnsafeFile
 from memory_manager.vault import integrity
 from memory_manager.vault.connection import open_database
 from memory_manager.vault.errors import (
@@ -77,6 +78,31 @@ def test_an_empty_database_file_is_a_wrong_file(home: VaultHome) -> None:
     home.paths.database.write_bytes(b"")
     refused(home, WrongFile)
     assert home.paths.database.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    "name", ["", "vault.db", "vault.db-wal", "vault.slots", "device.key", "anchor.bin"]
+)
+def test_a_file_that_others_may_read_is_refused_with_the_command_that_closes_it(
+    home: VaultHome, name: str
+) -> None:
+    with home.opened() as lifecycle:
+        write_note(lifecycle, "a")
+    path = home.directory / name
+    path.touch(mode=0o600)
+    path.chmod(0o755 if path.is_dir() else 0o644)
+    lifecycle = home.lifecycle()
+    with pytest.raises(UnsafeFile) as refused:
+        lifecycle.unlock_with_passphrase(PASSPHRASE)
+    assert str(path) in refused.value.message
+    assert refused.value.hint == f"Run: chmod go-rwx '{path}'"
+    assert lifecycle.status().reason == "unsafe_file"
+    with pytest.raises(UnsafeFile) as shown:
+        _ = lifecycle.store
+    assert str(home.root) not in f"{shown.value.message} {shown.value.hint}", "told to anybody"
+    path.chmod(0o700 if path.is_dir() else 0o600)
+    assert lifecycle.unlock_with_passphrase(PASSPHRASE).state is VaultState.UNLOCKED
+    lifecycle.close()
 
 
 def test_a_corrupt_first_page_needs_repair(home: VaultHome) -> None:

@@ -163,8 +163,6 @@ def test_unlock_lock_and_unlock_again(plain: VaultHome) -> None:
     assert reason_of(lifecycle) == (VaultState.LOCKED, "user")
     with pytest.raises(VaultLocked):
         store.submit(lambda _: None).result()
-    with pytest.raises(VaultLocked):
-        lifecycle.unlock_automatically()
     lifecycle.unlock_with_passphrase(PASSPHRASE)
     assert notes(lifecycle) == ["a"]
     lifecycle.close()

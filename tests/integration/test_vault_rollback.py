@@ -88,6 +88,23 @@ def test_t07_last_weeks_file_is_caught_and_stays_readable(home: VaultHome) -> No
         assert notes(lifecycle) == ["a", "b"]
 
 
+def test_a_rolled_back_vault_refuses_writes_without_asking_the_disk(
+    home: VaultHome, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each request notes that its credential was used; that must not look like a broken disk."""
+    copy = home.save("old")
+    write_more(home)
+    home.put_back(copy, "vault.db")
+    with home.opened() as lifecycle:
+        caplog.clear()
+        assert lifecycle.store.read_only
+        for _ in range(3):
+            with pytest.raises(ReadOnly):
+                write_note(lifecycle, "never")
+        assert caplog.records == []
+        assert lifecycle.state is VaultState.ROLLED_BACK
+
+
 def test_t07_the_whole_folder_of_last_week_is_caught_by_the_keyring(home: VaultHome) -> None:
     copy = home.save("old")
     write_more(home)

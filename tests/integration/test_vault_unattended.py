@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from keyring.backends.fail import Keyring as FailKeyring
 from keyring.backends.null import Keyring as NullKeyring
+from sqlcipher3 import dbapi2 as sqlcipher
 from vault_harness import (
     OTHER_PASSPHRASE,
     PASSPHRASE,
@@ -30,10 +33,12 @@ from memory_manager.vault.errors import (
     LockReason,
     NoVault,
     PassphraseRequired,
+    VaultError,
     VaultLocked,
 )
 from memory_manager.vault.key_file import create_key_file
 from memory_manager.vault.os_keyring import find_keyring
+from memory_manager.vault.setup import shipped_migrations
 from memory_manager.vault.slots import SlotType
 from memory_manager.vault.status import VaultState
 
@@ -184,8 +189,6 @@ def test_t52_a_running_daemon_locks_after_twelve_hours_and_the_keyring_alone_doe
     clocks.advance(61)
     lifecycle.tick()
     assert reason_of(lifecycle) == (VaultState.LOCKED, "reauth_required")
-    with pytest.raises(VaultLocked):
-        lifecycle.unlock_automatically()
     clocks.advance(60)
     lifecycle.tick()
     assert lifecycle.state is VaultState.LOCKED
@@ -316,8 +319,6 @@ def test_t54_a_key_file_opens_and_is_flagged(tmp_path: Path, clocks: FakeClocks)
     with pytest.raises(PassphraseRequired):
         lifecycle.change_passphrase(None, OTHER_PASSPHRASE)
     lifecycle.lock(LockReason.USER)
-    lifecycle.unlock_automatically()
-    lifecycle.lock(LockReason.USER)
     assert lifecycle.unlock_with_passphrase(PASSPHRASE).insecure is False
     lifecycle.close()
 
@@ -343,6 +344,68 @@ def test_t54_a_bad_key_file_leaves_the_daemon_up_and_locked(tmp_path: Path, faul
     with pytest.raises(KeyFileRefused):
         _ = lifecycle.store
     assert lifecycle.unlock_with_key_file(key).state is VaultState.UNLOCKED
+    lifecycle.close()
+
+
+# --- what goes wrong while nobody is there ----------------------------------------------------
+
+
+def refused_by_sqlite(code: int, text: str) -> Exception:
+    error = sqlcipher.OperationalError(text)
+    error.sqlite_errorcode = code  # type: ignore[attr-defined]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "no space"), "read_only"),
+        (refused_by_sqlite(sqlite3.SQLITE_FULL, "full"), "read_only"),
+        (refused_by_sqlite(sqlite3.SQLITE_BUSY, "locked"), "vault_busy"),
+        (refused_by_sqlite(sqlite3.SQLITE_CORRUPT, "malformed"), "needs_repair"),
+        (TimeoutError("secret text"), "vault_error"),
+        (RuntimeError("secret text"), "vault_error"),
+    ],
+    ids=["disk-full", "sqlite-full", "busy", "corrupt", "timeout", "bug"],
+)
+def test_whatever_fails_while_opening_the_daemon_stays_up_and_says_why(
+    with_keyring: VaultHome, caplog: pytest.LogCaptureFixture, error: Exception, reason: str
+) -> None:
+    def migrate(_: object) -> None:
+        raise error
+
+    lifecycle = with_keyring.lifecycle(migrate=migrate)
+    status = lifecycle.start()
+    assert status.reason == reason
+    with pytest.raises(VaultError) as refused:
+        _ = lifecycle.store
+    assert refused.value.code == reason
+    assert "secret text" not in refused.value.message
+    (record,) = [entry for entry in caplog.records if entry.message == "vault_not_opened"]
+    assert record.exc_info is None
+    assert "secret text" not in str(vars(record))
+    lifecycle.close()
+
+
+def test_a_vault_that_a_full_disk_kept_shut_opens_by_itself_later(
+    with_keyring: VaultHome, clocks: FakeClocks
+) -> None:
+    stand_at_now(clocks)
+    full = True
+
+    def migrate(connection: Any) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "no space")
+        shipped_migrations()(connection)
+
+    lifecycle = timed(with_keyring, clocks, migrate=migrate)
+    lifecycle.start()
+    assert reason_of(lifecycle) == (VaultState.LOCKED, "read_only")
+    full = False
+    lifecycle.tick()
+    clocks.advance(31)
+    lifecycle.tick()
+    assert lifecycle.state is VaultState.UNLOCKED
     lifecycle.close()
 
 

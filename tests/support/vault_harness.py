@@ -121,6 +121,7 @@ def open_store(connect: Callable[[], Any], context: OpenContext) -> Store:
         on_write_recovered=context.on_write_recovered,
         on_damage=context.on_damage,
         retry_seconds=0.2,
+        read_only=context.read_only,
     )
 
 

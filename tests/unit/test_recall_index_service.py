@@ -401,3 +401,25 @@ def _vector_dims(connection: Any) -> set[int]:
 
 def _near_pairs(connection: Any) -> list[tuple[int, int]]:
     return connection.execute("SELECT newer_rowid, older_rowid FROM near_pair").fetchall()
+
+
+async def test_an_unexpected_error_in_the_background_is_shown_and_ends_nothing(
+    tmp_path: Path,
+) -> None:
+    async with recall_vault(tmp_path) as vault:
+        vault.remember("The gateway is granite")
+    async with recall_vault(tmp_path, HashEmbedder()) as vault:
+        await vault.vectors_ready(1)
+        assert vault.recall.status()["fulltext_error"] is None
+
+        def rename(old: str, new: str) -> None:
+            vault.vault.write(
+                lambda tx: tx.connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
+            )
+
+        rename("fts_source", "elsewhere")
+        await vault.recall.open(vault.vault.store)
+        await vault.until(lambda: vault.recall.status()["fulltext_error"] == "internal_error")
+        rename("elsewhere", "fts_source")
+        await vault.vectors_ready(1)  # the meaning leg went on
+        assert Degraded.FULLTEXT in (await vault.search("granite")).degraded

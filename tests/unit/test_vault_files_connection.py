@@ -364,5 +364,7 @@ def test_write_failures_are_told_from_other_errors() -> None:
     assert connection.is_write_failure(full)
     assert connection.is_write_failure(io_write)
     assert connection.is_write_failure(OSError(28, "no space"))
+    assert not connection.is_write_failure(TimeoutError())
+    assert not connection.is_write_failure(PermissionError(13, "permission denied"))
     assert not connection.is_write_failure(locked)
     assert not connection.is_write_failure(ValueError())

@@ -56,6 +56,14 @@ def check_private_directory(path: Path) -> None:
     _check_owner_and_mode(path, info)
 
 
+def check_private_file(path: Path) -> None:
+    """Raise UnsafeFile unless ``path`` is a regular file of ours without group or other bits."""
+    info = path.lstat()
+    if not stat.S_ISREG(info.st_mode):
+        raise UnsafeFile(f"{path} is not a regular file.")
+    _check_owner_and_mode(path, info)
+
+
 def open_private(path: Path, flags: int) -> int:
     """``os.open`` of an existing private regular file without following links."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -68,6 +68,7 @@ class RecallService:
         self._store: Store | None = None
         self._background: asyncio.Task[None] | None = None
         self._rebuilding_words = False
+        self._error: str | None = None  # why the index is not as this version would make it
         self._rebuild_turn = asyncio.Lock()
 
     @property
@@ -94,7 +95,11 @@ class RecallService:
 
     def status(self) -> dict[str, object]:
         """The block ``embeddings`` of recall.md 11: states, codes, sizes; never a text."""
-        return {**self._meaning.status(), "rebuilding_fulltext": self._rebuilding_words}
+        return {
+            **self._meaning.status(),
+            "rebuilding_fulltext": self._rebuilding_words,
+            "fulltext_error": self._error,
+        }
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best rows that the filter and the gate let through; never fails for want of a model.
@@ -113,7 +118,7 @@ class RecallService:
                 )
                 meaning_task = group.create_task(self._meaning.nearest(request, moment))
             words, (meaning, degraded) = words_task.result(), meaning_task.result()
-            if words.damaged or self._rebuilding_words:
+            if words.damaged or self._rebuilding_words or self._error is not None:
                 degraded = (*degraded, Degraded.FULLTEXT)
             hits, candidates = await store.read(
                 lambda c: self._finish(c, request, moment, words, meaning)
@@ -222,8 +227,13 @@ class RecallService:
     async def _run(self, store: Store) -> None:
         try:
             await rebuild.refresh_text_rules(store)
-        except MemlocketError as error:
-            log.warning("text_rules_not_refreshed", extra={"code": error.code})
+            self._error = None
+        except Exception as error:  # words and vectors go on; status names the reason
+            self._error = error.code if isinstance(error, MemlocketError) else "internal_error"
+            log.warning(
+                "text_rules_not_refreshed",
+                extra={"code": self._error, "error_type": type(error).__name__},
+            )
         if not self._meaning.switched_off:
             await self._meaning.run(store)
 

@@ -194,6 +194,7 @@ def _open_store(connect: ConnectionFactory, context: OpenContext) -> Store:
         on_write_failure=context.on_write_failure,
         on_write_recovered=context.on_write_recovered,
         on_damage=context.on_damage,
+        read_only=context.read_only,
     )
 
 

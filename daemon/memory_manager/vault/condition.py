@@ -46,9 +46,14 @@ class Condition:
             self.set(VaultState.NEEDS_REPAIR, error)
         elif isinstance(error, UnsafeFile):
             # its own message names a path, and this one is told to anybody who asks
-            self.set(VaultState.LOCKED, UnsafeFile(hint="Run: memlocket doctor"))
+            hint = "Run: memlocket doctor; it names the file and the chmod that closes it."
+            self.set(VaultState.LOCKED, UnsafeFile(hint=hint))
+        elif isinstance(error, VaultError):
+            self.set(VaultState.LOCKED, error)
         else:
-            self.set(VaultState.LOCKED, error if isinstance(error, VaultError) else None)
+            kind = type(error).__name__  # never its text
+            message = f"The vault could not be opened ({kind}); it stays closed."
+            self.set(VaultState.LOCKED, VaultError(message, hint="Run: memlocket logs"))
 
     def disk_refused(self) -> bool:
         """``unlocked`` -> ``read_only``; whether that was a change."""

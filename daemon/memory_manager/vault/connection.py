@@ -7,6 +7,7 @@ are opened without SQLite's thread check because the store closes them from anot
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from pathlib import Path
@@ -36,6 +37,7 @@ _LITERAL_BYTES = 99
 _WRITE_FAILURE_TEXTS = frozenset(
     {"database or disk is full", "disk I/O error", "attempt to write a readonly database"}
 )
+_WRITE_FAILURE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _HEX_DIGITS = b"0123456789abcdef"
 
 
@@ -204,5 +206,7 @@ def is_write_failure(error: BaseException) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(code, int):
         return (code & 0xFF) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
+    if isinstance(error, OSError):  # a timeout or a missing right is one too, and says nothing
+        return error.errno in _WRITE_FAILURE_ERRNOS
     # errors of the backup call carry no code
-    return isinstance(error, OSError) or str(error) in _WRITE_FAILURE_TEXTS
+    return str(error) in _WRITE_FAILURE_TEXTS

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Generator
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.vault.connection import is_write_failure
@@ -41,3 +43,15 @@ def _common(error: BaseException) -> MemlocketError | None:
     if code == sqlite3.SQLITE_INTERRUPT:  # only a closing store interrupts
         return VaultLocked(LockReason.USER)
     return None
+
+
+@contextlib.contextmanager
+def typed_write_errors() -> Generator[None]:
+    """Inside: what the disk or the database refuses is raised as an error of ours."""
+    try:
+        yield
+    except Exception as error:
+        known = write_error(error)
+        if known is None:
+            raise
+        raise known from None

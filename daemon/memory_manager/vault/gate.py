@@ -28,6 +28,7 @@ from memory_manager.vault.credential_slots import (
     RecoveryWords,
     UnlockSource,
 )
+from memory_manager.vault.database_errors import typed_write_errors, write_error
 from memory_manager.vault.errors import (
     AnchorDamaged,
     LockReason,
@@ -56,9 +57,6 @@ if TYPE_CHECKING:
 
     from memory_manager.vault.store import Store
 
-_KEYRING_MAY_END = frozenset(
-    {LockReason.NO_KEYRING, LockReason.NO_TERMINAL, LockReason.KEYRING_LOCKED}
-)
 _log = logging.getLogger(__name__)
 
 
@@ -172,21 +170,6 @@ class VaultGate:
 
     # --- unlocking ----------------------------------------------------------------------------
 
-    def unlock_automatically(self) -> VaultStatus:
-        """What ``start`` did, again: the named key file, or the keyring if it alone may open.
-
-        After a lock by the user, by idle time, by suspend or by age only a passphrase opens.
-        """
-        with self._operation:
-            if self._session is None:
-                ended_by = self._condition.lock_reason
-                if self._key_file is None and ended_by not in _KEYRING_MAY_END:
-                    raise self._condition.error()
-                self._open_unattended(has_terminal=True)
-            if self._session is None:
-                raise self._condition.error()
-            return self.status()
-
     def unlock_with_passphrase(self, passphrase: str) -> VaultStatus:
         """Open the vault, or confirm that the owner is here; opens the admin window either way.
 
@@ -238,7 +221,7 @@ class VaultGate:
     @contextlib.contextmanager
     def owner_act(self) -> Generator[VaultSession]:
         """Inside: a fresh passphrase, an open vault, and no other transition."""
-        with self._operation:
+        with self._operation, typed_write_errors():
             self.require_admin()
             if self._session is None:
                 raise self._condition.error()
@@ -247,7 +230,7 @@ class VaultGate:
     @contextlib.contextmanager
     def transition(self) -> Generator[VaultSession | None]:
         """Inside: no other transition; the open session, if any."""
-        with self._operation:
+        with self._operation, typed_write_errors():
             yield self._session
 
     def passphrase_seen(self, session: VaultSession) -> None:
@@ -313,8 +296,8 @@ class VaultGate:
         except MemlocketError as error:
             # the daemon stays up; status and every answer carry the reason
             _log.warning("vault_not_opened", extra={"code": error.code})
-        except OSError as error:
-            _log.warning("vault_not_opened", extra={"error_type": type(error).__name__})
+        except Exception as error:  # no mistake of ours may take the daemon away from its status
+            _log.error("vault_not_opened", extra={"error_type": type(error).__name__})
 
     def _unlock(
         self,
@@ -336,14 +319,20 @@ class VaultGate:
 
     @contextlib.contextmanager
     def _recording_refusal(self) -> Generator[None]:
-        """Turn an error into the state that ``status`` shows; an open vault stays as it is."""
+        """Turn an error into the state that ``status`` shows; an open vault stays as it is.
+
+        What the disk or the database said becomes an error of ours: ReadOnly, Busy, NeedsRepair.
+        """
         try:
             yield
         except (WrongPassphrase, WeakPassphrase):
             raise
         except BaseException as error:
+            known = write_error(error) or error
             if self._session is None:
-                self._condition.set_refused(error)
+                self._condition.set_refused(known)
+            if known is not error:
+                raise known from None
             raise
 
     def _admit(self, keys: VaultKeys, source: UnlockSource, *, fresh: bool) -> None:
@@ -443,6 +432,7 @@ class VaultGate:
     def _write_failed(self, error: BaseException) -> None:
         """The store or the anchor could not be written; called on their threads."""
         if not is_write_failure(error) and not isinstance(error, ReadOnly):
+            _log.error("vault_write_failed", extra={"error_type": type(error).__name__})
             return
         if self._condition.disk_refused():
             self._retry_at = self._clock() + RETRY_SECONDS

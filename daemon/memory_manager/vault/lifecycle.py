@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memory_manager.vault import backup, ballast, integrity, owner_acts
 from memory_manager.vault.backup import BackupSummary
-from memory_manager.vault.errors import LockReason
+from memory_manager.vault.errors import Busy, LockReason, ReadOnly
 from memory_manager.vault.gate import VaultGate, VaultListener
 from memory_manager.vault.os_keyring import OsKeyring
 from memory_manager.vault.policy import RETRY_SECONDS, VaultPolicy
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 TICK_SECONDS = 1.0
+_PASSING_REASONS = frozenset({LockReason.KEYRING_LOCKED.value, ReadOnly.code, Busy.code})
 _log = logging.getLogger(__name__)
 
 
@@ -149,7 +150,7 @@ class VaultLifecycle(VaultGate):
         try:
             session = self._session
             if session is None:
-                self._retry_keyring()
+                self._retry_opening()
             elif not session.insecure and self._deadlines.reauth_is_due(session.last_auth):
                 self.lock(LockReason.REAUTH_REQUIRED)
             elif self._idle_lock_applies(session) and self._deadlines.idle_is_over():
@@ -178,8 +179,10 @@ class VaultLifecycle(VaultGate):
         # the keyring would open it again at once, and a key file never locks by itself
         return not session.insecure and SlotType.OS_KEYRING not in self._slot_types
 
-    def _retry_keyring(self) -> None:
-        if self._condition.reason() == LockReason.KEYRING_LOCKED and self._retry_is_due():
+    def _retry_opening(self) -> None:
+        if self._condition.reason() not in _PASSING_REASONS or not self._retry_is_due():
+            return
+        if self._key_file is not None or SlotType.OS_KEYRING in self._slot_types:
             self._open_unattended(has_terminal=True)
 
     def _retry_writing(self, session: VaultSession) -> None:

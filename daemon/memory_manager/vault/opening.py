@@ -18,7 +18,7 @@ from memory_manager.vault.connection import open_database
 from memory_manager.vault.credential_slots import Credential, UnlockSource, keyring_item_name
 from memory_manager.vault.errors import IncompleteVault, NeedsRepair, NoVault, SlotDamaged
 from memory_manager.vault.os_keyring import KeyringUnavailable, OsKeyring
-from memory_manager.vault.paths import VaultPaths
+from memory_manager.vault.paths import VaultPaths, check_private
 from memory_manager.vault.slots import SlotFile, SlotType
 from memory_manager.vault.state_rows import RecoveryState
 from memory_manager.vault.status import KeyringCopyState
@@ -54,13 +54,16 @@ class Inspection:
 
 
 def require_files(paths: VaultPaths) -> None:
-    """Raise NoVault when both files are missing, IncompleteVault when one is."""
+    """Raise NoVault when both files are missing, IncompleteVault when one is, UnsafeFile when one
+    is open to others.
+    """
     # what stands under a name but leads nowhere is no reason for a fresh start either
     database, slot_file = os.path.lexists(paths.database), os.path.lexists(paths.slots)
     if not database and not slot_file:
         raise NoVault
     if not database or not (slot_file or paths.slots_previous.exists()):
         raise IncompleteVault
+    check_private(paths)
 
 
 def unwrap_keys(paths: VaultPaths, credential: Credential) -> VaultKeys:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
 import stat
 from pathlib import Path
 
-from memory_manager.base.private_files import UnsafeFile
+from memory_manager.base.private_files import (
+    UnsafeFile,
+    check_private_directory,
+    check_private_file,
+)
 
 HEAD_BYTES = 16
 PLAINTEXT_MAGIC = b"SQLite format 3\0"
@@ -74,6 +79,24 @@ class VaultPaths:
     def building(self) -> Path:
         """Where setup and restore build a whole vault before the final rename."""
         return self.directory.with_name(f"{self.directory.name}.new")
+
+
+def check_private(paths: VaultPaths) -> None:
+    """Raise UnsafeFile unless the folder and every file that is there are ours and closed to
+    others; the hint is the command that closes it.
+    """
+    check_private_directory(paths.directory)
+    for path in (
+        paths.database,
+        paths.wal,
+        paths.shm,
+        paths.slots,
+        paths.slots_previous,
+        paths.device_key,
+        paths.anchor,
+    ):
+        with contextlib.suppress(FileNotFoundError):
+            check_private_file(path)
 
 
 def read_head(database: Path) -> bytes:

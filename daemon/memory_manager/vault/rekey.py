@@ -74,7 +74,7 @@ def copy_rekey(paths: VaultPaths, change: KeyChange, *, step: Step = _no_step) -
         slot_files.rewrite(paths, change.new)
         step("slots")
         _move_companions(paths, change, step)
-    except OSError:
+    except (OSError, ReadOnly):
         # the disk filled up between two small files: the old database is still the only one
         with contextlib.suppress(OSError):
             undo(paths)  # what cannot be undone now is settled at the next unlock

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from memory_manager.base.private_files import read_private, write_private
 from memory_manager.vault import slots
-from memory_manager.vault.errors import PlaintextDatabase, SlotDamaged, WrongFile
+from memory_manager.vault.connection import is_write_failure
+from memory_manager.vault.errors import PlaintextDatabase, ReadOnly, SlotDamaged, WrongFile
 from memory_manager.vault.paths import PLAINTEXT_MAGIC, VaultPaths, read_head
 from memory_manager.vault.slots import SlotFile
 
@@ -56,8 +57,16 @@ def select(paths: VaultPaths) -> Selected:
 
 
 def rewrite(paths: VaultPaths, new: SlotFile) -> None:
-    """Put ``new`` in place and keep the old file as ``.prev``, durable at each step."""
-    with contextlib.suppress(FileNotFoundError):
-        current = read_private(paths.slots, slots.MAX_SLOT_FILE_BYTES)
-        write_private(paths.slots_previous, current)
-    write_private(paths.slots, slots.encode(new))
+    """Put ``new`` in place and keep the old file as ``.prev``, durable at each step.
+
+    ReadOnly when the disk refuses; the old file counts then.
+    """
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            current = read_private(paths.slots, slots.MAX_SLOT_FILE_BYTES)
+            write_private(paths.slots_previous, current)
+        write_private(paths.slots, slots.encode(new))
+    except OSError as error:
+        if is_write_failure(error):
+            raise ReadOnly("The key slots could not be written; the old ones count.") from None
+        raise

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from memory_manager.vault.errors import LockReason, VaultLocked
+from memory_manager.vault.errors import LockReason, ReadOnly, VaultLocked
 from memory_manager.vault.migrations import read_generation
 from memory_manager.vault.reader_pool import ReaderPool
 from memory_manager.vault.transaction import Transaction
@@ -37,7 +37,8 @@ class Store:
     a time. ``on_commit`` gets the new generation on the writer's thread after COMMIT and before the
     callers hear of it; ``on_write_failure`` is called once when the disk refuses a write,
     ``on_write_recovered`` when a write works again (tried every ``retry_seconds``), ``on_damage``
-    whenever a read or write met a page that is not authentic.
+    whenever a read or write met a page that is not authentic. ``read_only`` refuses every write
+    without asking the disk.
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class Store:
         on_write_recovered: Callable[[], None] = _nothing,
         on_damage: Callable[[], None] = _nothing,
         retry_seconds: float = RETRY_SECONDS,
+        read_only: bool = False,
     ) -> None:
+        self._frozen = read_only
         self._writer = WriteQueue(
             connect,
             WriterEvents(on_commit, on_write_failure, on_write_recovered, on_damage),
@@ -63,8 +66,8 @@ class Store:
 
     @property
     def read_only(self) -> bool:
-        """Whether writes are refused for want of a writable disk."""
-        return self._writer.read_only
+        """Whether writes are refused: for good in a store opened so, else for want of a disk."""
+        return self._frozen or self._writer.read_only
 
     def submit(self, work: Callable[[Transaction], T]) -> concurrent.futures.Future[T]:
         """Queue one unit of work for the writer; the future resolves once it is durable.
@@ -72,6 +75,10 @@ class Store:
         Errors of ``work`` come back unchanged and undo only that unit. ReadOnly, Busy and
         NeedsRepair say that the database refused; VaultLocked that the store is closed.
         """
+        if self._frozen:
+            refused: concurrent.futures.Future[T] = concurrent.futures.Future()
+            refused.set_exception(ReadOnly())
+            return refused
         return cast("concurrent.futures.Future[T]", self._writer.submit(work))
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
