@@ -11,6 +11,7 @@ from aiohttp import web
 from memory_manager.api.strict_json import parse_object, parse_value
 from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.auth.scopes import ALL_SCOPES, Scope
+from memory_manager.base.errors import MemlocketError
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.vault.rows import Attribution
 
@@ -31,18 +32,44 @@ class Access(enum.Enum):
     CREDENTIAL = "credential"  # any valid credential
     READ = "read"
     WRITE = "write"
+    RESTORE = "restore"
+    LEDGER_READ = "ledger_read"
+    LEDGER_WRITE = "ledger_write"
     LOCAL = "local"  # door 1 without a credential, or the owner
     OWNER = "owner"
+    MCP = "mcp"  # any valid credential; with a closed vault the tools say so, not the route
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. ``credential_id`` is None for a caller without a credential on door 1."""
+    """Who asks. ``credential_id`` is None for a caller without a credential on door 1.
+
+    ``unchecked``: why the vault could not tell whose credential this is; only where Access.MCP
+    lets such a request in, and then nothing but that refusal may be answered from the vault.
+    """
 
     credential_id: CredentialId | None = None
     name: str | None = None
     scopes: frozenset[Scope] = frozenset()
     is_owner: bool = False
+    expires_at_ms: int | None = None  # of an access token
+    unchecked: MemlocketError | None = None
+
+
+_NEEDED: Final = {
+    Access.READ: frozenset({Scope.MEMORY_READ}),
+    Access.WRITE: frozenset({Scope.MEMORY_WRITE}),
+    Access.RESTORE: frozenset({Scope.MEMORY_RESTORE, Scope.MEMORY_WRITE}),
+    Access.LEDGER_READ: frozenset({Scope.LEDGER_READ}),
+    Access.LEDGER_WRITE: frozenset({Scope.LEDGER_WRITE}),
+}
+
+
+def may(caller: Caller, access: Access) -> bool:
+    """Whether a caller with a credential has this right: the owner every one, else by scope."""
+    if caller.is_owner or access is Access.CREDENTIAL:
+        return True
+    return bool(_NEEDED.get(access, frozenset()) & caller.scopes)
 
 
 ANONYMOUS: Final = Caller()

@@ -16,9 +16,10 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from memory_manager.api.answers import JSON_TYPE, add_fixed_headers
+from memory_manager.api.answers import FORM_TYPE, JSON_TYPE, add_fixed_headers, json_response, json_response
 from memory_manager.api.callers import CallerDirectory, presented_token
-from memory_manager.api.calls import ANONYMOUS, Access, Call, Caller, Door, attach_call
+from memory_manager.api.calls import ANONYMOUS, Access, Call, Caller, Door, attach_call, may
+from memory_manager.api.compatibility import PROTECTED_RESOURCE_PATH
 from memory_manager.api.errors import (
     BodyTooLarge,
     ForeignHost,
@@ -27,6 +28,7 @@ from memory_manager.api.errors import (
     MethodNotAllowed,
     MissingCredential,
     NoSuchRoute,
+    NotForm,
     NotJson,
     OutOfScope,
     RequestError,
@@ -35,10 +37,10 @@ from memory_manager.api.errors import (
     error_response,
 )
 from memory_manager.api.protocol import DoorProtocol
-from memory_manager.api.rules import Rule
+from memory_manager.api.rate_limit import RateLimit
+from memory_manager.api.rules import BodyType, Rule
 from memory_manager.auth.agent_identity import identity_from_headers
 from memory_manager.auth.local_peer import peer_uid_pid
-from memory_manager.auth.scopes import Scope
 from memory_manager.base.errors import MemlocketError
 from memory_manager.service.logs import level_of, log_event
 
@@ -46,8 +48,13 @@ BODY_SECONDS: Final = 10.0
 
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 _SAME_SITE: Final = frozenset({"none", "same-origin"})
-_GUARDED_PREFIXES: Final = ("/v1/", "/api/v1/", "/mcp")
+_GUARDED_PREFIXES: Final = ("/v1/", "/api/v1/", "/mcp/")
 _MCP: Final = "/mcp"
+_BODY_CONTENT: Final = {
+    BodyType.JSON: frozenset({JSON_TYPE}),
+    BodyType.FORM: frozenset({FORM_TYPE}),
+    BodyType.FORM_OR_JSON: frozenset({FORM_TYPE, JSON_TYPE}),
+}
 
 _log = logging.getLogger(__name__)
 
@@ -61,9 +68,11 @@ class Checks:
         tcp_port: Callable[[], int | None],
         callers: CallerDirectory,
         rule_of: Callable[[web.Request], Rule],
+        rate_limit: RateLimit,
     ) -> None:
         self._tcp_port = tcp_port
         self._callers = callers
+        self._rate_limit = rate_limit
         self._rule_of = rule_of
 
     def middleware(self) -> Middleware:
@@ -90,7 +99,7 @@ class Checks:
             attach_call(request, call)
             return await handler(request)
         except MemlocketError as error:
-            return _refusal(request, error, request_id)
+            return self._refusal(request, error, request_id)
         except web.HTTPNotFound:
             return error_response(NoSuchRoute(), request_id)
         except web.HTTPMethodNotAllowed as refused:
@@ -107,28 +116,29 @@ class Checks:
             named, _ = several.split(MemlocketError)
             if named is None:
                 return _bug(several, request_id)
-            return _refusal(request, _first(named), request_id)
+            return self._refusal(request, _first(named), request_id)
         except Exception as error:  # the border: a bug becomes a typed answer and a log line
             return _bug(error, request_id)
 
     async def _admit(self, request: web.Request, request_id: str) -> Call:
         door = _door_of(request)
-        port = self._tcp_port()
-        host = _check_host(request, port) if door is Door.TCP else None
-        _check_origin(request, port)
+        base_url = self._base_url(request)
+        _check_origin(request, self._tcp_port())
         _check_fetch_site(request)
         if door is Door.UNIX:
             _check_peer(request)
-        base_url = f"http://{host or f'127.0.0.1:{port}'}"
         call = Call(request_id, door, base_url)
         rule = self._rule(request)
         call.caller = await self._authenticate(request, door, rule.access)
         if request.method in _BODY_METHODS:
-            call.body = await _read_body(request, rule.max_body_bytes)
+            call.body = await _read_body(request, rule)
         call.identity = identity_from_headers(
             request.headers.get("X-Memory-OS-Agent-ID"),
             request.headers.get("X-Memory-OS-Agent-Instance-ID"),
         )
+        self._callers.note_use(call.caller, call.identity)
+        if rule.limited and not call.caller.is_owner:
+            await self._rate_limit.wait(call.caller.credential_id)
         return call
 
     async def _authenticate(self, request: web.Request, door: Door, access: Access) -> Caller:
@@ -141,21 +151,66 @@ class Checks:
             if access is Access.LOCAL and door is Door.UNIX:
                 return ANONYMOUS
             raise MissingCredential
-        caller = await self._callers.caller_of(token)
-        _check_scope(caller, access)
+        try:
+            caller = await self._callers.caller_of(token)
+        except RequestError:
+            raise
+        except MemlocketError as closed:
+            if access is not Access.MCP:
+                raise
+            return Caller(unchecked=closed)
+        check_scope(caller, access)
         return caller
+
+    def _refusal(
+        self, request: web.Request, error: MemlocketError, request_id: str
+    ) -> web.Response:
+        if not isinstance(error, RequestError):
+            log_event(
+                _log, "request_refused", level=level_of(error), error=error, request_id=request_id
+            )
+        on_mcp = request.path == _MCP or request.path.startswith(_MCP + "/")
+        if on_mcp and isinstance(error, MissingCredential | WrongCredential):
+            return self._mcp_login(request, error, request_id)
+        response = error_response(error, request_id)
+        if isinstance(error, MissingCredential):
+            response.headers["WWW-Authenticate"] = 'Bearer realm="memlocket"'
+        return response
+
+    def _mcp_login(
+        self, request: web.Request, error: RequestError, request_id: str
+    ) -> web.Response:
+        """401 that tells an MCP client where its login begins (xmemo.md 11.1)."""
+        metadata = f"{self._base_url(request)}/.well-known/oauth-protected-resource/mcp"
+        response = json_response(
+            {
+                "error": "invalid_token",
+                "error_description": error.message,
+                "request_id": request_id,
+            },
+            status=MissingCredential.status,
+        )
+        response.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{metadata}"'
+        return response
+
+    def _base_url(self, request: web.Request) -> str:
+        """What every URL in an answer begins with; the Host of door 2 is checked here."""
+        port = self._tcp_port()
+        host = _check_host(request, port) if _door_of(request) is Door.TCP else None
+        return f"http://{host or f'127.0.0.1:{port}'}"
 
     def _rule(self, request: web.Request) -> Rule:
         if request.match_info.http_exception is None:
             return self._rule_of(request)
         # an unknown route tells nothing about itself to strangers, but plain probing of
         # well-known addresses gets its 404
-        guarded = request.path.startswith(_GUARDED_PREFIXES)
+        guarded = f"{request.path}/".startswith(_GUARDED_PREFIXES)
         return Rule(Access.CREDENTIAL if guarded else Access.OPEN)
 
 
-def _check_scope(caller: Caller, access: Access) -> None:
-    if caller.is_owner or access is Access.CREDENTIAL:
+def check_scope(caller: Caller, access: Access) -> None:
+    """OutOfScope unless the caller has what ``access`` asks for."""
+    if caller.is_owner or access in (Access.CREDENTIAL, Access.MCP):
         return
     if access is Access.READ and Scope.MEMORY_READ in caller.scopes:
         return
@@ -173,20 +228,6 @@ def _first(group: ExceptionGroup[MemlocketError]) -> MemlocketError:
     """The first error of work that ran in parallel."""
     error = group.exceptions[0]
     return _first(error) if isinstance(error, ExceptionGroup) else error
-
-
-def _refusal(request: web.Request, error: MemlocketError, request_id: str) -> web.Response:
-    if not isinstance(error, RequestError):
-        log_event(
-            _log, "request_refused", level=level_of(error), error=error, request_id=request_id
-        )
-    on_mcp = request.path == _MCP or request.path.startswith(_MCP + "/")
-    if on_mcp and isinstance(error, WrongCredential):
-        error = MissingCredential(error.message)
-    response = error_response(error, request_id)
-    if isinstance(error, MissingCredential):
-        response.headers["WWW-Authenticate"] = 'Bearer realm="memlocket"'
-    return response
 
 
 def _door_of(request: web.Request) -> Door:
@@ -226,11 +267,14 @@ def _check_peer(request: web.Request) -> None:
         raise ForeignPeer
 
 
-async def _read_body(request: web.Request, max_bytes: int) -> bytes:
+async def _read_body(request: web.Request, rule: Rule) -> bytes:
     if not request.can_read_body:
         return b""
-    if request.content_type != JSON_TYPE or request.headers.get("Content-Encoding"):
+    if request.headers.get("Content-Encoding"):
         raise NotJson
+    if request.content_type not in _BODY_CONTENT[rule.body_type]:
+        raise NotJson if rule.body_type is BodyType.JSON else NotForm
+    max_bytes = rule.max_body_bytes
     if request.content_length is not None and request.content_length > max_bytes:
         raise BodyTooLarge
     body = bytearray()
