@@ -163,10 +163,11 @@ def test_gate_in_sql_equals_the_gate_function(vault: SmallVault) -> None:
 
     def run(connection: object) -> set[int]:
         execute = connection.execute  # type: ignore[attr-defined]
-        execute(f"CREATE TEMP TABLE t(n, status, expires_at_ms, {', '.join(fields)})")
+        execute(f"CREATE TEMP TABLE t(n, kind, status, expires_at_ms, {', '.join(fields)})")
         for number, combination in enumerate(combinations):
             execute(
-                "INSERT INTO t VALUES(?, 'active', NULL, ?, ?, ?, ?, ?)", (number, *combination)
+                "INSERT INTO t VALUES(?, 'memory', 'active', NULL, ?, ?, ?, ?, ?)",
+                (number, *combination),
             )
         rows = execute(f"SELECT n FROM t WHERE {condition}", parameters).fetchall()
         execute("DROP TABLE t")

@@ -29,6 +29,7 @@ CHECKSUMS = {
     "core": "be8f2b2740593f4c0824f142edde7a8cfe1b376e17f1a81a0fb7c8031f5a005c",
     "recall": "cf656d2e1febcd16559e67e8bd9458ddeaf5731a234de3700646dc3eb159ba88",
     "answers_by_memory": "aa888d05dcdb83a3f0e42f7ae00959e951e181babee49e6438502d5d200c9eb1",
+    "items": "5df7f877fee5c1b45a69d38a9b97ae60f5d12f76fe4e8f0e28b8932d782c4c8b",
 }
 ENVELOPE_FIELDS = (
     "security_mode",
@@ -116,6 +117,8 @@ def test_failing_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         "UPDATE record_version SET content = NULL",
         "UPDATE record_version SET agent_id = 'someone else'",
         "UPDATE record_version SET written_at_ms = 1",
+        'UPDATE record_version SET item = \'{"current_task":"forged"}\'',
+        "UPDATE record SET kind = 'state'",
         "DELETE FROM record_version WHERE version = 1",
         "DELETE FROM record",
         "UPDATE record SET version = 1",
@@ -124,7 +127,7 @@ def test_failing_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         "INSERT INTO record_version SELECT (1 << 24) + 9, 9, action, status, content, path, bucket,"
         " scope, memory_type, importance, confidence, source, metadata, provenance, semantic_key,"
         " expires_at_ms, redactions, ruleset_version, agent_id, instance_hash, credential_id,"
-        " client, reason, written_at_ms FROM record_version WHERE version = 1",
+        " client, reason, written_at_ms, item FROM record_version WHERE version = 1",
     ],
 )
 def test_history_cannot_be_changed(database: Any, statement: str) -> None:
@@ -144,6 +147,7 @@ def test_permission_to_erase_permits_nothing_but_erasing(database: Any) -> None:
     )
     refused(database, blanked + ", agent_id = 'someone else'")
     refused(database, blanked + ", written_at_ms = 1")
+    refused(database, blanked + ', item = \'{"note":"forged"}\'')
     database.execute(blanked)
     database.execute("ROLLBACK")
 
@@ -153,6 +157,7 @@ def test_permission_to_erase_permits_nothing_but_erasing(database: Any) -> None:
     [
         "memory_type = 'sensitive'",
         "memory_type = 'auto'",
+        "kind = 'todo'",
         "status = 'hidden'",
         "security_mode = 'open'",
         "scope = ''",

@@ -9,10 +9,12 @@ from aiohttp import web
 
 from memory_manager.api.callers import CallerDirectory
 from memory_manager.api.checks import Checks
+from memory_manager.api.rate_limit import RateLimit
 from memory_manager.api.routes import (
     agents,
     control,
     health,
+    items,
     listing,
     memory,
     recall,
@@ -31,6 +33,7 @@ ALL_ROUTES: Final[tuple[Route, ...]] = (
     *recall.ROUTES,
     *listing.ROUTES,
     *memory.ROUTES,
+    *items.ROUTES,
     *vault.ROUTES,
     *agents.ROUTES,
     *control.ROUTES,
@@ -48,7 +51,7 @@ def build_application(
             callers.forget_all()
 
     daemon.events.subscribe(forget_callers)
-    checks = Checks(tcp_port=tcp_port, callers=callers, rule_of=rule_of)
+    checks = Checks(tcp_port=tcp_port, callers=callers, rule_of=rule_of, rate_limit=RateLimit())
     app = web.Application(middlewares=[checks.middleware()])
     app[DAEMON] = daemon
     register(app, ALL_ROUTES)

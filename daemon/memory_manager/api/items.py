@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from memory_manager.api.answers import json_text
+from memory_manager.api.item_json import kind_fields
 from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.auth.boundary import Boundary, Relation, memory_agent_boundary
 from memory_manager.base.times import rfc3339
@@ -25,7 +26,7 @@ _CAUTION: Final = (
 
 
 def row_item(row: MemoryRow, caller: AgentIdentity) -> dict[str, object]:
-    """One memory as an item, without a score."""
+    """One record as an item, without a score; beside memories with the members of its kind."""
     return {
         "id": row.id,
         "memory_id": row.id,
@@ -47,6 +48,7 @@ def row_item(row: MemoryRow, caller: AgentIdentity) -> dict[str, object]:
         "agent_id": row.writer.identity.agent_id,
         **memory_agent_boundary(caller, row.writer.identity).item_fields(),
         "security_envelope": row.envelope.as_json(),
+        **kind_fields(row),
     }
 
 
@@ -60,14 +62,16 @@ def hit_item(hit: Hit, caller: AgentIdentity) -> dict[str, object]:
     return item
 
 
-def fitting_items(items: Iterable[Mapping[str, object]]) -> tuple[list[str], bool]:
-    """JSON texts of the leading items below MAX_ANSWER_BYTES, and whether some did not fit."""
+def fitting_items(
+    items: Iterable[Mapping[str, object]], max_bytes: int = MAX_ANSWER_BYTES
+) -> tuple[list[str], bool]:
+    """JSON texts of the leading items below ``max_bytes``, and whether some did not fit."""
     texts: list[str] = []
     used = 0
     for item in items:
         text = json_text(item)
         used += len(text.encode("utf-8", "replace")) + 1
-        if used > MAX_ANSWER_BYTES and texts:
+        if used > max_bytes and texts:
             return texts, True
         texts.append(text)
     return texts, False

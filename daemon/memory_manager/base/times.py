@@ -10,6 +10,9 @@ from memory_manager.base.errors import InvalidInput
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
+MIN_UNIX_MS: Final = -62_135_596_800_000
+MAX_UNIX_MS: Final = 253_402_300_799_999
+"""The moments ``rfc3339`` can write: the years 1 to 9999 in UTC."""
 
 
 def now_ms() -> int:

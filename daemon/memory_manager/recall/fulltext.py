@@ -20,6 +20,7 @@ from memory_manager.recall.vocabulary import Vocabulary, inverse_frequency
 from memory_manager.recall.word_ranking import Condition, ranked
 from memory_manager.security.gate import Surface, may_recall
 from memory_manager.vault.filters import RowFilter
+from memory_manager.vault.rows import RECALLED_KINDS
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -56,6 +57,8 @@ NO_WORD_HITS = WordHits({}, (), 0.0)
 
 def is_indexed(row: MemoryRow) -> bool:
     """Rows that may never be recalled are in no index, so they change no score of others."""
+    if row.kind not in RECALLED_KINDS:
+        return False
     return may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed
 
 

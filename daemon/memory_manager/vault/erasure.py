@@ -39,7 +39,8 @@ def destroy(transaction: Transaction, row: MemoryRow, actor: Attribution | None)
     older backups still hold it.
     """
     row_writer.destroy_row(transaction, row)
-    audit.record(transaction, "memory.destroyed", row.id, actor, {"version": row.version})
+    action = f"{row.kind.value}.destroyed"
+    audit.record(transaction, action, row.id, actor, {"version": row.version})
 
 
 def purge_trash(transaction: Transaction, *, limit: int = 200) -> int:
@@ -93,7 +94,7 @@ def tombstone(connection: Connection, memory_id: str) -> MemoryRow | None:
 def emptied(row: MemoryRow) -> MemoryRow:
     """The row of a destroyed memory as its last answer may show it: without what it said."""
     return dataclasses.replace(
-        row, content="", metadata={}, provenance={}, semantic_key=None, source=None
+        row, content="", metadata={}, provenance={}, semantic_key=None, source=None, item={}
     )
 
 

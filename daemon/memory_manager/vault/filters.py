@@ -10,7 +10,7 @@ import dataclasses
 import enum
 
 from memory_manager.security.envelope import EncryptionState, RetrievalVisibility, SecurityMode
-from memory_manager.vault.rows import MemoryType
+from memory_manager.vault.rows import RECALLED_KINDS, MemoryType, RecordKind
 
 
 class TimeAxis(enum.StrEnum):
@@ -73,6 +73,7 @@ class RowFilter:
 
     ``include_deleted`` and ``include_hidden`` are for the owner's own lists and exports: the first
     adds soft-deleted rows, the second expired ones and those that the gate keeps out of recall.
+    ``kinds``: those that recall shows, unless asked otherwise; None means every kind.
     """
 
     bucket: str | None = None
@@ -85,6 +86,7 @@ class RowFilter:
     time_axis: TimeAxis = TimeAxis.CREATED_AT
     include_deleted: bool = False
     include_hidden: bool = False
+    kinds: tuple[RecordKind, ...] | None = RECALLED_KINDS
 
     def condition(self, now_ms: int, table: str = "record") -> tuple[str, list[object]]:
         """``(sql, parameters)`` for a WHERE clause over ``table`` (the table ``record``, or its
@@ -92,6 +94,8 @@ class RowFilter:
         """
         terms: list[str] = []
         parameters: list[object] = []
+        if self.kinds is not None:
+            terms.append(f"{table}.kind IN ({_names([kind.value for kind in self.kinds])})")
         if not self.include_deleted:
             terms.append(f"{table}.status <> 'deleted'")
         if not self.include_hidden:

@@ -30,12 +30,12 @@ def prepare_history(
     """Cleaned versions, oldest first. Conflict when a live memory holds the last one's key."""
     if not history:
         raise InvalidInput("An archived memory needs a version.", field="versions")
+    if len({entry.draft.kind for entry in history}) > 1:
+        raise InvalidInput("All versions of a record are of one kind.", field="versions")
     prepared = [_prepare(transaction, entry) for entry in history]
     last = prepared[-1].contents
     lives = history[-1].status is not RowStatus.DELETED
-    if lives and row_matching.row_with_semantic_key(
-        transaction.connection, last.semantic_key, last.bucket, last.scope
-    ):
+    if lives and row_matching.row_with_semantic_key(transaction.connection, last):
         raise Conflict("Another memory has this semantic key.", field="semantic_key")
     return prepared
 
@@ -85,7 +85,9 @@ def _prepare(transaction: Transaction, entry: ImportedVersion) -> PreparedVersio
 
 def _prepare_erased(transaction: Transaction, entry: ImportedVersion) -> PreparedVersion:
     """As an erasure leaves a version: when, what kind and by whom, but no place and no text."""
-    blank = MemoryDraft(content="", path="erased", memory_type=entry.draft.memory_type)
+    blank = MemoryDraft(
+        content="", path="erased", memory_type=entry.draft.memory_type, kind=entry.draft.kind
+    )
     contents = contents_of_draft(blank, DEFAULT_MEMORY_TYPE)
     prepared = row_writer.prepare_for(transaction, contents, entry.writer, entry.reason)
     nowhere = dataclasses.replace(prepared.contents, path="", bucket="")

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, new_memory_id
-from memory_manager.vault import audit, erasure, history_import, queries, row_matching, row_writer
+from memory_manager.vault import (
+    audit,
+    erasure,
+    history_import,
+    queries,
+    row_matching,
+    row_writer,
+)
 from memory_manager.vault.errors import Conflict
+from memory_manager.vault.item_fields import without_text
 from memory_manager.vault.prepared_version import (
     DEFAULT_MEMORY_TYPE,
     PreparedVersion,
@@ -61,9 +69,7 @@ class Memories:
             transaction, contents_of_draft(draft, DEFAULT_MEMORY_TYPE), writer
         )
         clean = prepared.contents
-        existing = row_matching.row_with_semantic_key(
-            transaction.connection, clean.semantic_key, clean.bucket, clean.scope
-        )
+        existing = row_matching.row_with_semantic_key(transaction.connection, clean)
         if existing is not None:
             if draft.memory_type is None:
                 clean = dataclasses.replace(clean, memory_type=existing.memory_type)
@@ -99,9 +105,7 @@ class Memories:
         if prepared.contents == stored:
             return WriteOutcome(WriteStatus.UNCHANGED, row)
         wanted = prepared.contents
-        holder = row_matching.row_with_semantic_key(
-            transaction.connection, wanted.semantic_key, wanted.bucket, wanted.scope
-        )
+        holder = row_matching.row_with_semantic_key(transaction.connection, wanted)
         if holder is not None and holder.rowid != row.rowid:
             raise Conflict("Another memory has this semantic key.", field="semantic_key")
         same_text = wanted.content == row.content
@@ -171,9 +175,7 @@ class Memories:
         if chosen is None:
             return WriteOutcome(WriteStatus.UNCHANGED, row)
         contents = accepted = contents_of_stored(chosen)
-        holder = row_matching.row_with_semantic_key(
-            transaction.connection, contents.semantic_key, contents.bucket, contents.scope
-        )
+        holder = row_matching.row_with_semantic_key(transaction.connection, contents)
         if holder is not None and holder.rowid != row.rowid:
             contents = dataclasses.replace(contents, semantic_key=None)
         if contents.expires_at_ms is not None and contents.expires_at_ms <= transaction.now_ms:
@@ -220,7 +222,7 @@ class Memories:
         )
         row = row_writer.stored_row(transaction, rowid)
         self._index(transaction, None, row)
-        self._audit(transaction, "memory.imported", row, rules=prepared[-1].rules)
+        self._audit(transaction, "imported", row, rules=prepared[-1].rules)
         return WriteOutcome(WriteStatus.CREATED, row)
 
     def _insert(
@@ -236,7 +238,7 @@ class Memories:
         )
         row = row_writer.stored_row(transaction, rowid)
         self._index(transaction, None, row)
-        self._audit(transaction, "memory.created", row, rules=prepared.rules)
+        self._audit(transaction, "created", row, rules=prepared.rules)
         return WriteOutcome(WriteStatus.CREATED, row)
 
     def _advance(
@@ -259,7 +261,7 @@ class Memories:
         )
         after = row_writer.stored_row(transaction, row.rowid)
         self._index(transaction, row, after)
-        self._audit(transaction, f"memory.{action.value}", after, rules=prepared.rules)
+        self._audit(transaction, action.value, after, rules=prepared.rules)
         return WriteOutcome(action, after)
 
     def _redact(
@@ -272,10 +274,10 @@ class Memories:
     ) -> WriteOutcome:
         text = erasure.DEFAULT_REPLACEMENT if replacement is None else replacement
         stored = contents_of_stored(row)
-        contents = dataclasses.replace(stored, content=text)
+        contents = dataclasses.replace(stored, content=text, item=without_text(row.kind, row.item))
         prepared = row_writer.prepare_for(transaction, contents, writer, reason, accepted=stored)
         erased = erasure.is_erased(transaction.connection, row)
-        if erased and prepared.contents.content == row.content:
+        if erased and prepared.contents == stored:
             return WriteOutcome(WriteStatus.REDACTED, row)
         requested = erasure.destruction_requested(transaction.connection, row)
         row_writer.erase_versions(transaction, row)
@@ -308,4 +310,4 @@ class Memories:
         detail: dict[str, int | list[str]] = {"version": row.version}
         if rules:
             detail["redactions"] = list(rules)
-        audit.record(transaction, action, row.id, row.writer, detail)
+        audit.record(transaction, f"{row.kind.value}.{action}", row.id, row.writer, detail)

@@ -17,7 +17,8 @@ from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.base.errors import InvalidInput, TooLarge
 from memory_manager.security.envelope import OPT_IN_KEY, VAULT_DEFAULT
 from memory_manager.security.errors import SanitizerFailed
-from memory_manager.security.redact import RULESET_VERSION, sanitize_row
+from memory_manager.security.redact import RULESET_VERSION, RowResult, sanitize_row
+from memory_manager.vault.item_fields import check_item, texts_of_item
 from memory_manager.vault.row_codec import encode_json
 from memory_manager.vault.rows import (
     MAX_CONTENT_CHARACTERS,
@@ -28,6 +29,7 @@ from memory_manager.vault.rows import (
     MemoryRow,
     MemoryType,
     MemoryVersion,
+    RecordKind,
 )
 
 MAX_PATH_CHARACTERS = 4_096
@@ -66,6 +68,8 @@ class RowContents:
     provenance: Mapping[str, JsonValue] = dataclasses.field(repr=False)
     semantic_key: str | None = dataclasses.field(repr=False)
     expires_at_ms: int | None
+    kind: RecordKind
+    item: Mapping[str, JsonValue] = dataclasses.field(repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +83,9 @@ class PreparedVersion:
     ruleset_version: str
     metadata_json: str = dataclasses.field(repr=False)
     provenance_json: str = dataclasses.field(repr=False)
+    item_json: str = dataclasses.field(repr=False)
     dedupe_key: bytes
+    high_risk: bool  # a private key or the like was in it: what comes in by itself is skipped
 
 
 def contents_of_draft(draft: MemoryDraft, default_type: MemoryType) -> RowContents:
@@ -96,6 +102,8 @@ def contents_of_draft(draft: MemoryDraft, default_type: MemoryType) -> RowConten
         provenance=draft.provenance,
         semantic_key=draft.semantic_key or None,
         expires_at_ms=draft.expires_at_ms,
+        kind=draft.kind,
+        item=draft.item,
     )
 
 
@@ -114,6 +122,8 @@ def contents_of_stored(stored: MemoryRow | MemoryVersion) -> RowContents:
         provenance=stored.provenance,
         semantic_key=stored.semantic_key,
         expires_at_ms=stored.expires_at_ms,
+        kind=stored.kind,
+        item=stored.item,
     )
 
 
@@ -133,7 +143,7 @@ def prepare(
     Raises TooLarge or InvalidInput, naming the field and never its value, and SanitizerFailed.
     Envelope fields and the opt-in flag in metadata are dropped: only the owner's own act sets them.
     A semantic key in which a secret was found is dropped, not rewritten: two different keys would
-    become one and overwrite each other's memory.
+    become one and overwrite each other's memory. A state cannot be without its key: InvalidInput.
     """
     _check_limits(contents, reason, accepted)
     given: dict[str, Any] = {
@@ -148,14 +158,18 @@ def prepare(
         "agent_id": writer.identity.agent_id,
         "client": writer.client,
         "reason": reason or None,
+        "item": texts_of_item(contents.item),
     }
-    clean, rules = _sanitize(given, redact_contact_pii)
+    result = _sanitize(given, redact_contact_pii)
+    clean = result.row
     metadata = {
         key: value
         for key, value in cast("dict[str, JsonValue]", clean["metadata"]).items()
         if key not in _ENVELOPE_KEYS
     }
     key_is_clean = clean["semantic_key"] == contents.semantic_key
+    if contents.kind is RecordKind.STATE and not key_is_clean:
+        raise InvalidInput("state_key looks like a secret.", field="state_key")
     cleaned = dataclasses.replace(
         contents,
         content=clean["content"],
@@ -166,6 +180,7 @@ def prepare(
         metadata=metadata,
         provenance=cast("dict[str, JsonValue]", clean["provenance"]),
         semantic_key=contents.semantic_key if key_is_clean else None,
+        item={**contents.item, **cast("dict[str, JsonValue]", clean["item"])},
     )
     return PreparedVersion(
         contents=cleaned,
@@ -175,11 +190,13 @@ def prepare(
             client=clean["client"],
         ),
         reason=clean["reason"],
-        rules=rules,
+        rules=result.rules,
         ruleset_version=RULESET_VERSION,
         metadata_json=encode_json(metadata),
         provenance_json=encode_json(cleaned.provenance),
+        item_json=encode_json(cleaned.item),
         dedupe_key=dedupe_key(cleaned),
+        high_risk=result.high_risk,
     )
 
 
@@ -196,12 +213,9 @@ def dedupe_key(contents: RowContents) -> bytes:
     return hashlib.sha256(place.encode()).digest()[:16]
 
 
-def _sanitize(
-    given: dict[str, Any], redact_contact_pii: bool
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _sanitize(given: dict[str, Any], redact_contact_pii: bool) -> RowResult:
     try:
-        result = sanitize_row(given, redact_contact_pii=redact_contact_pii)
-        return result.row, result.rules
+        return sanitize_row(given, redact_contact_pii=redact_contact_pii)
     except Exception:  # noqa: S110 - fail closed; the error may hold the text, so it goes
         pass
     raise SanitizerFailed
@@ -217,6 +231,7 @@ def _check_limits(contents: RowContents, reason: str | None, accepted: RowConten
     for field in ("path", "bucket"):
         if not getattr(contents, field):
             raise InvalidInput(f"{field} must not be empty.", field=field)
+    check_item(contents.kind, contents.item)
     for field in ("metadata", "provenance"):
         mapping = getattr(contents, field)
         if not _is_accepted(field, mapping, accepted):

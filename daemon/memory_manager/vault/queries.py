@@ -19,7 +19,7 @@ from memory_manager.vault.row_codec import (
     parse_memory_id,
     version_slot,
 )
-from memory_manager.vault.rows import MemoryRow, MemoryVersion
+from memory_manager.vault.rows import MemoryRow, MemoryVersion, RecordKind
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -120,12 +120,16 @@ def versions(connection: Connection, memory_id: str) -> list[MemoryVersion]:
 
 def versions_of_rowid(connection: Connection, rowid: int) -> list[MemoryVersion]:
     """All versions of one row, oldest first."""
+    found = connection.execute("SELECT kind FROM record WHERE rowid = ?", [rowid]).fetchone()
+    if found is None:
+        return []
+    kind = RecordKind(found[0])
     rows = connection.execute(
         f"SELECT {VERSION_COLUMNS} FROM record_version v WHERE v.slot BETWEEN ? AND ?"
         " ORDER BY v.slot",
         [version_slot(rowid, 0), version_slot(rowid, _MAX_VERSION)],
     )
-    return [decode_version(columns) for columns in rows]
+    return [decode_version(columns, kind) for columns in rows]
 
 
 def find_exact(

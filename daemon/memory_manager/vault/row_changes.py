@@ -23,7 +23,7 @@ def changed_contents(row: MemoryRow, change: MemoryChange) -> RowContents:
     given = {
         field.name: getattr(change, field.name)
         for field in dataclasses.fields(RowContents)
-        if getattr(change, field.name) is not UNSET
+        if field.name != "kind" and getattr(change, field.name) is not UNSET
     }
     if change.merge_metadata:
         given["metadata"] = _merged(row.metadata, change.metadata)

@@ -25,6 +25,7 @@ from memory_manager.vault.rows import (
     MemoryRow,
     MemoryType,
     MemoryVersion,
+    RecordKind,
     RowStatus,
     WriteStatus,
 )
@@ -39,13 +40,14 @@ ROW_COLUMNS = (
     " r.expires_at_ms, r.created_at_ms, r.updated_at_ms, v.agent_id, v.instance_hash,"
     " v.credential_id, v.client, r.security_mode, r.encryption_state, r.retrieval_visibility,"
     " r.server_embeddings_enabled, r.server_content_search_enabled, v.redactions,"
-    " v.ruleset_version"
+    " v.ruleset_version, r.kind, v.item"
 )
 ROW_TABLES = "record r JOIN record_version v ON v.slot = (r.rowid << 24) + r.version"
 VERSION_COLUMNS = (
     "v.version, v.status, v.content, v.path, v.memory_type, v.metadata, v.agent_id,"
     " v.instance_hash, v.credential_id, v.client, v.written_at_ms, v.action, v.reason, v.bucket,"
-    " v.scope, v.importance, v.confidence, v.source, v.provenance, v.semantic_key, v.expires_at_ms"
+    " v.scope, v.importance, v.confidence, v.source, v.provenance, v.semantic_key, v.expires_at_ms,"
+    " v.item"
 )
 
 
@@ -94,6 +96,8 @@ def decode_row(columns: Sequence[Any]) -> MemoryRow:
         content_search_enabled,
         redactions,
         ruleset_version,
+        kind,
+        item,
     ) = columns
     envelope = read_envelope(
         {
@@ -127,11 +131,13 @@ def decode_row(columns: Sequence[Any]) -> MemoryRow:
         envelope=envelope,
         redactions=tuple(json.loads(redactions)),
         ruleset_version=ruleset_version,
+        kind=RecordKind(kind),
+        item=_json_object(item),
     )
 
 
-def decode_version(columns: Sequence[Any]) -> MemoryVersion:
-    """A version selected with ``VERSION_COLUMNS``."""
+def decode_version(columns: Sequence[Any], kind: RecordKind) -> MemoryVersion:
+    """A version of a record of this kind, selected with ``VERSION_COLUMNS``."""
     (
         version,
         status,
@@ -154,6 +160,7 @@ def decode_version(columns: Sequence[Any]) -> MemoryVersion:
         provenance,
         semantic_key,
         expires_at_ms,
+        item,
     ) = columns
     return MemoryVersion(
         version=version,
@@ -174,6 +181,8 @@ def decode_version(columns: Sequence[Any]) -> MemoryVersion:
         provenance=_json_object(provenance),
         semantic_key=semantic_key,
         expires_at_ms=expires_at_ms,
+        kind=kind,
+        item=_json_object(item),
     )
 
 

@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
 from memory_manager.vault import queries
 from memory_manager.vault.filters import RowFilter
-from memory_manager.vault.prepared_version import PreparedVersion, normalised_text
+from memory_manager.vault.prepared_version import PreparedVersion, RowContents, normalised_text
 from memory_manager.vault.rows import MemoryRow
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
 
-def row_with_semantic_key(
-    connection: Connection, semantic_key: str | None, bucket: str, scope: str | None
-) -> MemoryRow | None:
-    """The live row that holds this key at this place; there is at most one. An expired row still
-    holds its key: writing to the slot renews it.
+def row_with_semantic_key(connection: Connection, contents: RowContents) -> MemoryRow | None:
+    """The live row of this kind that holds this key at this place; there is at most one.
+
+    An expired row still holds its key: writing to the slot renews it.
     """
-    if not semantic_key:
+    if not contents.semantic_key:
         return None
     found = connection.execute(
         "SELECT rowid FROM record WHERE semantic_key = ? AND bucket = ? AND ifnull(scope, '') = ?"
-        " AND status <> 'deleted'",
-        (semantic_key, bucket, scope or ""),
+        " AND kind = ? AND status <> 'deleted'",
+        (contents.semantic_key, contents.bucket, contents.scope or "", contents.kind.value),
     ).fetchone()
     return None if found is None else queries.row_by_rowid(connection, found[0])
 
@@ -42,7 +41,8 @@ def row_with_same_text(
     An exact twin wins over a normalised one, then the oldest.
     """
     contents = prepared.contents
-    condition, parameters = RowFilter(bucket=contents.bucket).condition(now_ms, "record")
+    row_filter = RowFilter(bucket=contents.bucket, kinds=(contents.kind,))
+    condition, parameters = row_filter.condition(now_ms, "record")
     rowids = [
         rowid
         for (rowid,) in connection.execute(

@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
 from memory_manager.security.envelope import VAULT_DEFAULT
 from memory_manager.vault import queries
+from memory_manager.vault.item_fields import item_columns
 from memory_manager.vault.prepared_version import PreparedVersion, RowContents, prepare
 from memory_manager.vault.row_codec import attribution_columns, encode_json, version_slot
-from memory_manager.vault.rows import Attribution, MemoryRow, RowStatus, WriteStatus
+from memory_manager.vault.rows import (
+    Attribution,
+    MemoryRow,
+    RecordKind,
+    RowStatus,
+    WriteStatus,
+)
 from memory_manager.vault.settings import AUTO_REDACT_PII, get_flag
 
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
 _VERSION_SPAN = (1 << 24) - 1
+_EMPTY_SNAPSHOT = '{"active_state":null,"timeline":[],"reminders":[],"decisions":[]}'
 
 
 def prepare_for(
@@ -64,8 +72,8 @@ def insert_row(
         "INSERT INTO record(id, version, status, bucket, scope, path, memory_type, semantic_key,"
         " agent_id, expires_at_ms, created_at_ms, updated_at_ms, deleted_at_ms, dedupe_key,"
         " security_mode, encryption_state, retrieval_visibility, server_embeddings_enabled,"
-        " server_content_search_enabled)"
-        " VALUES(?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " server_content_search_enabled, kind)"
+        " VALUES(?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             memory_id_bytes(memory_id),
             status.value,
@@ -85,10 +93,12 @@ def insert_row(
             envelope.retrieval_visibility.value,
             int(envelope.server_embeddings_enabled),
             int(envelope.server_content_search_enabled),
+            contents.kind.value,
         ),
     )
     rowid = cursor.lastrowid or 0
     _insert_version(transaction, rowid, 1, prepared, action, status, written_at_ms, erased)
+    _put_item(transaction, rowid, contents, created_at_ms)
     return rowid
 
 
@@ -127,6 +137,7 @@ def add_version(
             rowid,
         ),
     )
+    _put_item(transaction, rowid, contents, None)
 
 
 def request_destruction(transaction: Transaction, rowid: int) -> None:
@@ -147,7 +158,7 @@ def erase_versions(transaction: Transaction, row: MemoryRow) -> None:
     transaction.connection.execute(
         "UPDATE record_version SET content = NULL, path = '', bucket = '', scope = NULL,"
         " source = NULL, metadata = '{}', provenance = '{}', semantic_key = NULL, reason = NULL,"
-        " redactions = '[]' WHERE slot BETWEEN ? AND ?",
+        " item = '{}', redactions = '[]' WHERE slot BETWEEN ? AND ?",
         _slots(row.rowid),
     )
     _end_erasure(transaction, row)
@@ -189,8 +200,8 @@ def _insert_version(
         "INSERT INTO record_version(slot, version, action, status, content, path, bucket, scope,"
         " memory_type, importance, confidence, source, metadata, provenance, semantic_key,"
         " expires_at_ms, redactions, ruleset_version, agent_id, instance_hash, credential_id,"
-        " client, reason, written_at_ms)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " client, reason, written_at_ms, item)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             version_slot(rowid, version),
             version,
@@ -213,6 +224,35 @@ def _insert_version(
             *attribution_columns(prepared.writer),
             prepared.reason,
             written_at_ms,
+            prepared.item_json,
+        ),
+    )
+
+
+def _put_item(
+    transaction: Transaction, rowid: int, contents: RowContents, created_at_ms: int | None
+) -> None:
+    """The columns that lists filter by; ``created_at_ms`` None keeps the time of the first one."""
+    if contents.kind is RecordKind.MEMORY:
+        return
+    columns = item_columns(contents.kind, contents.item)
+    connection = transaction.connection
+    if created_at_ms is None:
+        (created_at_ms,) = connection.execute(
+            "SELECT created_at_ms FROM record WHERE rowid = ?", (rowid,)
+        ).fetchone()
+    connection.execute(
+        "INSERT OR REPLACE INTO record_item(record_rowid, kind, at_ms, item_status, due_at_ms,"
+        " session_id, label, amount_micros) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            rowid,
+            contents.kind.value,
+            created_at_ms if columns.at_ms is None else columns.at_ms,
+            columns.item_status,
+            columns.due_at_ms,
+            columns.session_id,
+            columns.label,
+            columns.amount_micros,
         ),
     )
 
@@ -228,6 +268,12 @@ def _end_erasure(transaction: Transaction, row: MemoryRow) -> None:
     connection.execute(
         "UPDATE idempotency SET body = ? WHERE json_extract(body, '$.id') = ?",
         (encode_json({"id": row.id, "memory_id": row.id}), row.id),
+    )
+    # So may the answer of a restored snapshot, which names the snapshot.
+    connection.execute(
+        "UPDATE idempotency SET body = json_set(body, '$.snapshot', json(?))"
+        " WHERE json_extract(body, '$.snapshot') IS NOT NULL AND instr(body, ?)",
+        (_EMPTY_SNAPSHOT, row.id),
     )
     transaction.request_checkpoint()
 

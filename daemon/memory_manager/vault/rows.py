@@ -32,6 +32,22 @@ class MemoryType(enum.StrEnum):
     IDENTITY = "identity"
 
 
+class RecordKind(enum.StrEnum):
+    """What a record is. All kinds share ids, versions and the write path (xmemo.md 4.8)."""
+
+    MEMORY = "memory"
+    STATE = "state"
+    EVENT = "event"
+    REMINDER = "reminder"
+    DECISION = "decision"
+    SNAPSHOT = "snapshot"
+    EXPENSE = "expense"
+
+
+RECALLED_KINDS = (RecordKind.MEMORY, RecordKind.STATE)
+"""What search, context and memory lists show; every kind answers by its id."""
+
+
 class RowStatus(enum.StrEnum):
     """``deleted`` rows are out of every reply until restored; ``redacted`` rows stay readable."""
 
@@ -91,6 +107,8 @@ class MemoryRow:
     envelope: SecurityEnvelope
     redactions: tuple[str, ...]  # rule ids that fired when this version was written
     ruleset_version: str
+    kind: RecordKind = RecordKind.MEMORY
+    item: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,6 +130,8 @@ class MemoryDraft:
     dedupe: bool = False
     created_at_ms: int | None = None  # only importers set it
     id: MemoryId | None = None  # only importers set it; an id that exists is refused by the store
+    kind: RecordKind = RecordKind.MEMORY
+    item: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
 
 
 class Unset(enum.Enum):
@@ -141,6 +161,7 @@ class MemoryChange:
     merge_provenance: bool = False
     semantic_key: str | Unset | None = UNSET
     expires_at_ms: int | Unset | None = UNSET
+    item: Mapping[str, JsonValue] | Unset = dataclasses.field(default=UNSET, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -173,6 +194,8 @@ class MemoryVersion:
     provenance: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
     semantic_key: str | None = None
     expires_at_ms: int | None = None
+    kind: RecordKind = RecordKind.MEMORY  # of the record: it never changes
+    item: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
