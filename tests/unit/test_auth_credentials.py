@@ -12,7 +12,14 @@ import pytest
 
 from memory_manager.auth.errors import InvalidScope, PeerUnknown
 from memory_manager.auth.local_peer import peer_uid_pid
-from memory_manager.auth.scopes import ALL_SCOPES, Scope, format_scopes, parse_scopes
+from memory_manager.auth.scopes import (
+    ALL_SCOPES,
+    MEMORY_SCOPES,
+    Scope,
+    format_scopes,
+    known_scopes,
+    parse_scopes,
+)
 from memory_manager.auth.tokens import is_token, new_token, same_digest, token_digest, token_matches
 
 
@@ -56,8 +63,9 @@ def test_a_malformed_credential_has_a_digest_too() -> None:
     ("value", "expected"),
     [
         ("memory:read", {Scope.MEMORY_READ}),
-        ("memory:read memory:write", ALL_SCOPES),
-        ("memory:write,memory:read", ALL_SCOPES),
+        ("memory:read memory:write", MEMORY_SCOPES),
+        ("memory:write,memory:read", MEMORY_SCOPES),
+        (["memory:restore", "ledger:read"], {Scope.MEMORY_RESTORE, Scope.LEDGER_READ}),
         (["memory:write"], {Scope.MEMORY_WRITE}),
     ],
 )
@@ -72,7 +80,23 @@ def test_unknown_or_empty_scopes_are_refused(value: str | list[str]) -> None:
 
 
 def test_scopes_are_formatted_in_a_fixed_order() -> None:
-    assert format_scopes(ALL_SCOPES) == ["memory:read", "memory:write"]
+    assert format_scopes(MEMORY_SCOPES) == ["memory:read", "memory:write"]
+    assert len(format_scopes(ALL_SCOPES)) == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted"),
+    [
+        ("memory:read offline_access", {Scope.MEMORY_READ}),
+        (["ledger:write", "admin", "memory:*"], {Scope.LEDGER_WRITE}),
+        ("", MEMORY_SCOPES),
+        ("offline_access", MEMORY_SCOPES),
+    ],
+)
+def test_a_login_gets_the_known_part_of_what_it_asks(
+    asked: str | list[str], granted: set[Scope]
+) -> None:
+    assert known_scopes(asked) == granted
 
 
 @pytest.mark.skipif(

@@ -9,6 +9,8 @@ from typing import Final
 from aiohttp import web
 
 JSON_TYPE: Final = "application/json"
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+HTML_TYPE: Final = "text/html"
 SERVER_NAME: Final = "memlocket"
 
 FIXED_HEADERS: Final[Mapping[str, str]] = {

@@ -15,13 +15,16 @@ from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import OWNER, Caller
 from memory_manager.api.errors import MissingCredential, WrongCredential
+from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.auth.tokens import is_token, same_digest, token_digest
 from memory_manager.base.identifiers import CredentialId
+from memory_manager.base.times import now_ms
 from memory_manager.vault import credentials
 from memory_manager.vault.store import Store
 from memory_manager.vault.transaction import Transaction
 
 _CACHE_ENTRIES: Final = 64
+_NOTED_USES: Final = 512
 _BEARER: Final = "bearer"
 
 
@@ -54,13 +57,13 @@ class CallerDirectory:
         self._owner_digest = owner_digest
         self._store = store
         self._known: OrderedDict[bytes, Caller] = OrderedDict()
-        self._touched: dict[CredentialId, float] = {}
+        self._noted: dict[tuple[CredentialId, AgentIdentity], float] = {}
         self._epoch = 0
 
     def forget_all(self) -> None:
         """After a revocation, a new credential or a lock: the database is asked again."""
         self._known.clear()
-        self._touched.clear()
+        self._noted.clear()
         self._epoch += 1
 
     async def caller_of(self, token: str) -> Caller:
@@ -73,8 +76,10 @@ class CallerDirectory:
         store = self._store()  # a locked vault raises before the cache is looked at
         known = self._known.get(digest)
         if known is not None:
+            if known.expires_at_ms is not None and known.expires_at_ms <= now_ms():
+                del self._known[digest]
+                raise WrongCredential
             self._known.move_to_end(digest)
-            self._note_use(store, known)
             return known
         epoch = self._epoch
 
@@ -84,26 +89,36 @@ class CallerDirectory:
         found = await store.read(find)
         if found is None:
             raise WrongCredential
-        caller = Caller(found.id, found.name, found.scopes)
+        caller = Caller(found.id, found.name, found.scopes, expires_at_ms=found.expires_at_ms)
         if epoch == self._epoch:  # a revocation may have come while the database was asked
             self._known[digest] = caller
             if len(self._known) > _CACHE_ENTRIES:
                 self._known.popitem(last=False)
-        self._note_use(store, caller)
         return caller
 
-    def _note_use(self, store: Store, caller: Caller) -> None:
-        """Write ``last_used_at`` once a minute; nobody waits for it and a failure harms nothing."""
+    def note_use(self, caller: Caller, identity: AgentIdentity) -> None:
+        """Write when and under which labels a credential was used, once a minute each.
+
+        Nobody waits for it and a failure harms nothing.
+        """
         credential_id, now = caller.credential_id, time.monotonic()
-        if credential_id is None or store.read_only:
+        if caller.is_owner or credential_id is None:
             return
-        if now - self._touched.get(credential_id, float("-inf")) >= credentials.TOUCH_SECONDS:
-            self._touched[credential_id] = now
+        use = (credential_id, identity)
+        if now - self._noted.get(use, float("-inf")) < credentials.TOUCH_SECONDS:
+            return
+        store = self._store()
+        if store.read_only:
+            return
+        if len(self._noted) >= _NOTED_USES:
+            self._noted.clear()  # a client with ever new labels; it only costs a few more writes
+        self._noted[use] = now
 
-            def touch(transaction: Transaction) -> None:
-                credentials.touch(transaction, credential_id)
+        def note(transaction: Transaction) -> None:
+            credentials.touch(transaction, credential_id)
+            credentials.note_label(transaction, credential_id, identity)
 
-            store.submit(touch)
+        store.submit(note)
 
 
 def still_valid(connection: Connection, caller: Caller) -> None:
@@ -112,4 +127,6 @@ def still_valid(connection: Connection, caller: Caller) -> None:
         return
     found = credentials.find(connection, caller.credential_id)
     if found is None or found.revoked_at_ms is not None:
+        raise WrongCredential
+    if caller.expires_at_ms is not None and caller.expires_at_ms <= now_ms():
         raise WrongCredential

@@ -67,7 +67,7 @@ _NEEDED: Final = {
 
 def may(caller: Caller, access: Access) -> bool:
     """Whether a caller with a credential has this right: the owner every one, else by scope."""
-    if caller.is_owner or access is Access.CREDENTIAL:
+    if caller.is_owner or access in (Access.CREDENTIAL, Access.MCP):
         return True
     return bool(_NEEDED.get(access, frozenset()) & caller.scopes)
 

@@ -16,7 +16,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from memory_manager.api.answers import FORM_TYPE, JSON_TYPE, add_fixed_headers, json_response, json_response
+from memory_manager.api.answers import FORM_TYPE, JSON_TYPE, add_fixed_headers, json_response
 from memory_manager.api.callers import CallerDirectory, presented_token
 from memory_manager.api.calls import ANONYMOUS, Access, Call, Caller, Door, attach_call, may
 from memory_manager.api.compatibility import PROTECTED_RESOURCE_PATH
@@ -181,7 +181,7 @@ class Checks:
         self, request: web.Request, error: RequestError, request_id: str
     ) -> web.Response:
         """401 that tells an MCP client where its login begins (xmemo.md 11.1)."""
-        metadata = f"{self._base_url(request)}/.well-known/oauth-protected-resource/mcp"
+        metadata = f"{self._base_url(request)}{PROTECTED_RESOURCE_PATH}/mcp"
         response = json_response(
             {
                 "error": "invalid_token",
@@ -210,13 +210,8 @@ class Checks:
 
 def check_scope(caller: Caller, access: Access) -> None:
     """OutOfScope unless the caller has what ``access`` asks for."""
-    if caller.is_owner or access in (Access.CREDENTIAL, Access.MCP):
-        return
-    if access is Access.READ and Scope.MEMORY_READ in caller.scopes:
-        return
-    if access is Access.WRITE and Scope.MEMORY_WRITE in caller.scopes:
-        return
-    raise OutOfScope
+    if not may(caller, access):
+        raise OutOfScope
 
 
 def _bug(error: BaseException, request_id: str) -> web.Response:

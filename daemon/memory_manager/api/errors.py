@@ -14,6 +14,8 @@ from typing import Final
 from aiohttp import web
 
 from memory_manager.api.answers import json_response
+from memory_manager.auth.errors import TooManyAttempts
+from memory_manager.auth.logins import ATTEMPT_WINDOW_SECONDS
 from memory_manager.base.errors import InvalidInput, MemlocketError, Outcome
 from memory_manager.vault.errors import VaultLocked, WrongPassphrase
 
@@ -91,6 +93,16 @@ class OutOfScope(RequestError):
     status = 403
 
 
+class RateLimited(RequestError):
+    """More requests at once than one credential gets; waiting briefly helps."""
+
+    code = "rate_limited"
+    title = "Too many requests"
+    outcome = Outcome.RETRY_LATER
+    default_message = "Too many requests at once; try again in a moment."
+    status = 503  # never 429: clients neither retry nor queue that
+
+
 class ForeignOrigin(RequestError):
     """A web page of another origin, or a cross-site request."""
 
@@ -125,6 +137,12 @@ class NotJson(RequestError):
     title = "Not JSON"
     default_message = "The body must be application/json."
     status = 415
+
+
+class NotForm(NotJson):
+    """A body of another type than the form this route takes."""
+
+    default_message = "The body must be a form (application/x-www-form-urlencoded)."
 
 
 class BodyTooLarge(RequestError):
@@ -177,6 +195,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "invalid_envelope": 422,
     "invalid_input": 422,
     "invalid_record": 422,
+    "invalid_redirect_uri": 400,
     "invalid_scope": 422,
     "kdf_parameters_refused": 500,
     "key_file_refused": 422,
@@ -196,6 +215,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "setup_cancelled": 409,
     "slot_damaged": 500,
     "too_large": 422,
+    "too_many_attempts": 503,
     "unknown_format": 422,
     "unsafe_file": 500,
     "vault_busy": 503,
@@ -237,6 +257,10 @@ def error_response(error: MemlocketError, request_id: str) -> web.Response:
     response = json_response(error_body(error, request_id), status=status)
     if isinstance(error, VaultLocked):
         response.headers["Retry-After"] = str(LOCKED_RETRY_SECONDS)
+    elif isinstance(error, RateLimited):
+        response.headers["Retry-After"] = "1"
+    elif isinstance(error, TooManyAttempts):
+        response.headers["Retry-After"] = str(ATTEMPT_WINDOW_SECONDS)
     elif isinstance(error, WrongPassphrase) and error.retry_after_seconds > 0:
         response.headers["Retry-After"] = str(max(1, round(error.retry_after_seconds)))
     if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):

@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from memory_manager.api.calls import Access
-from memory_manager.api.rules import MAX_BODY_BYTES, OWNER_ONLY, Rule
+from memory_manager.api.rules import MAX_BODY_BYTES, OWNER_ONLY, BodyType, Rule
 from memory_manager.service.daemon import Daemon
 
 RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -29,6 +29,8 @@ class Route:
     access: Access
     at_root: bool = False
     max_body_bytes: int = MAX_BODY_BYTES
+    body_type: BodyType = BodyType.JSON
+    limited: bool = True
 
     def paths(self) -> tuple[str, ...]:
         return (self.path,) if self.at_root else tuple(p + self.path for p in _API_PREFIXES)
@@ -43,7 +45,7 @@ def register(app: web.Application, routes: Iterable[Route]) -> None:
     """Add every route under all its paths, with and without a slash at the end."""
     rules = app.setdefault(_RULES, {})
     for route in routes:
-        rule = Rule(route.access, route.max_body_bytes)
+        rule = Rule(route.access, route.max_body_bytes, route.body_type, route.limited)
         if rules.setdefault(route.handler, rule) != rule:
             raise ValueError(f"{route.handler} is registered with two rules")
         for path in route.paths():

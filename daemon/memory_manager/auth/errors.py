@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_manager.base.errors import InvalidInput, MemlocketError, Outcome
+from memory_manager.base.errors import InvalidInput, MemlocketError, NotFound, Outcome
 
 
 class InvalidAgentInstanceId(InvalidInput, ValueError):
@@ -36,7 +36,34 @@ class InvalidScope(InvalidInput, ValueError):
 
     code = "invalid_scope"
     title = "Invalid scope"
-    default_message = "A credential needs one or more of the scopes memory:read and memory:write."
+    default_message = (
+        "A credential needs one or more of the scopes memory:read, memory:write, memory:restore,"
+        " ledger:read and ledger:write."
+    )
+
+
+class InvalidRedirectUri(InvalidInput, ValueError):
+    """A login would send its answer somewhere that is no program on this machine."""
+
+    code = "invalid_redirect_uri"
+    title = "Redirect address refused"
+    default_message = "Logins answer to http on this machine or to VS Code only."
+
+
+class UnknownLogin(NotFound):
+    """No login request waits under this code."""
+
+    default_message = "No login request waits under this code; it may have expired."
+    default_hint = "See what waits: memlocket approvals"
+
+
+class TooManyAttempts(MemlocketError):
+    """Several codes in a row were wrong."""
+
+    code = "too_many_attempts"
+    title = "Too many attempts"
+    outcome = Outcome.RETRY_LATER
+    default_message = "Too many wrong codes; wait a few minutes."
 
 
 class PeerUnknown(MemlocketError):

@@ -8,10 +8,8 @@ from aiohttp import web
 
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access
+from memory_manager.api.compatibility import COMPATIBLE_VERSION, SERVICE_NAME
 from memory_manager.api.routing import Route, daemon_of
-
-COMPATIBLE_VERSION: Final = "0.4.0"  # what public clients expect to talk to, not our own version
-SERVICE_NAME: Final = "memory-os"
 
 
 async def health(request: web.Request) -> web.Response:
@@ -35,6 +33,6 @@ async def ready(request: web.Request) -> web.Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/health", health, Access.OPEN, at_root=True),
-    Route("GET", "/ready", ready, Access.OPEN, at_root=True),
+    Route("GET", "/health", health, Access.OPEN, at_root=True, limited=False),
+    Route("GET", "/ready", ready, Access.OPEN, at_root=True, limited=False),
 )
