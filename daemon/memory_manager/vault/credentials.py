@@ -6,6 +6,8 @@ A token is shown when it is issued and never again. Contract: xmemo.md 4.3, vaul
 from __future__ import annotations
 
 import dataclasses
+import enum
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -20,6 +22,7 @@ from memory_manager.auth.tokens import (
 )
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.base.identifiers import CredentialId, new_uuid7
+from memory_manager.base.times import now_ms
 from memory_manager.security.redact import sanitize_server_write
 from memory_manager.vault import audit
 from memory_manager.vault.errors import Conflict
@@ -29,18 +32,34 @@ from memory_manager.vault.rows import Attribution
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
+    from memory_manager.auth.agent_identity import AgentIdentity
     from memory_manager.vault.transaction import Transaction
 
 MAX_NAME_CHARACTERS: Final = 128
+UNNAMED_CLIENT: Final = "unnamed client"
+MAX_LABELS: Final = 20
+"""How many labels of one credential are remembered; the oldest go first."""
+_DECLARED_NAME_CHARACTERS: Final = 80
 TOUCH_SECONDS: Final = 60
 """``last_used_at`` is exact to this: a write per read would cost a disk flush each."""
 
-_COLUMNS = "id, name, agent_id, scopes, created_at_ms, last_used_at_ms, revoked_at_ms"
+_COLUMNS = (
+    "id, name, agent_id, scopes, created_at_ms, last_used_at_ms, revoked_at_ms, kind, client_id"
+)
+
+
+class CredentialKind(enum.StrEnum):
+    INSTALLATION_KEY = "installation-key"
+    OAUTH_GRANT = "oauth-grant"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credential:
-    """One installation's right to ask. ``agent_id`` is the label it usually writes under."""
+    """One installation's right to ask. ``agent_id`` is the label it usually writes under.
+
+    ``client_id`` is the registered OAuth client of a grant. ``expires_at_ms`` is the end of the
+    access token by which a grant was found, None in every other case.
+    """
 
     id: CredentialId
     name: str
@@ -49,6 +68,9 @@ class Credential:
     created_at_ms: int
     last_used_at_ms: int | None
     revoked_at_ms: int | None
+    kind: CredentialKind = CredentialKind.INSTALLATION_KEY
+    client_id: str | None = None
+    expires_at_ms: int | None = None
 
 
 def issue(
@@ -80,25 +102,56 @@ def issue(
         last_used_at_ms=None,
         revoked_at_ms=None,
     )
-    connection.execute(
-        "INSERT INTO credential(id, name, agent_id, token_digest, scopes, created_at_ms)"
-        " VALUES(?, ?, ?, ?, ?, ?)",
-        (
-            credential.id,
-            name,
-            agent_id,
-            token_digest(token),
-            encode_json(format_scopes(credential.scopes)),
-            credential.created_at_ms,
-        ),
-    )
-    scope_names = format_scopes(credential.scopes)
-    audit.record(transaction, "credential.issued", credential.id, actor, {"scopes": scope_names})
+    insert(transaction, credential, token_digest(token), actor)
     return credential, token
 
 
-def find_by_token(connection: Connection, token: str) -> Credential | None:
-    """The live credential of a presented token; None for a wrong or revoked one.
+def insert(
+    transaction: Transaction, credential: Credential, digest: bytes, actor: Attribution | None
+) -> None:
+    """Store a new credential that is found by ``digest``."""
+    scope_names = format_scopes(credential.scopes)
+    transaction.connection.execute(
+        "INSERT INTO credential(id, name, agent_id, token_digest, scopes, created_at_ms, kind,"
+        " client_id) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            credential.id,
+            credential.name,
+            credential.agent_id,
+            digest,
+            encode_json(scope_names),
+            credential.created_at_ms,
+            credential.kind.value,
+            credential.client_id,
+        ),
+    )
+    detail = {"scopes": scope_names, "kind": credential.kind.value}
+    audit.record(transaction, "credential.issued", credential.id, actor, detail)
+
+
+def free_name(connection: Connection, declared: str) -> str:
+    """The name a client gave itself, made usable and, by a number at its end, the only one."""
+    try:
+        name = _checked_name(declared.strip()[:_DECLARED_NAME_CHARACTERS])
+    except InvalidInput:
+        name = UNNAMED_CLIENT
+    taken = {
+        str(found)
+        for (found,) in connection.execute(
+            "SELECT name FROM credential WHERE revoked_at_ms IS NULL"
+        )
+    }
+    if name not in taken:
+        return name
+    return next(
+        numbered for number in itertools.count(2) if (numbered := f"{name} {number}") not in taken
+    )
+
+
+def find_by_token(
+    connection: Connection, token: str, at_ms: int | None = None
+) -> Credential | None:
+    """The live credential of a presented token; None for a wrong, revoked or expired one.
 
     The index is searched by digest, which tells a caller nothing about other tokens; the final
     comparison is in constant time.
@@ -109,9 +162,18 @@ def find_by_token(connection: Connection, token: str) -> Credential | None:
         " WHERE token_digest = ? AND revoked_at_ms IS NULL",
         (digest,),
     ).fetchone()
+    if found is not None:
+        return _decode(*found[1:]) if same_digest(found[0], digest) else None
+    columns = ", ".join(f"c.{name}" for name in _COLUMNS.split(", "))
+    found = connection.execute(
+        f"SELECT t.token_digest, t.expires_at_ms, {columns} FROM access_token t"
+        " JOIN credential c ON c.id = t.credential_id"
+        " WHERE t.token_digest = ? AND t.expires_at_ms > ? AND c.revoked_at_ms IS NULL",
+        (digest, now_ms() if at_ms is None else at_ms),
+    ).fetchone()
     if found is None or not same_digest(found[0], digest):
         return None
-    return _decode(*found[1:])
+    return dataclasses.replace(_decode(*found[2:]), expires_at_ms=found[1])
 
 
 def find(connection: Connection, id_or_name: str) -> Credential | None:
@@ -147,14 +209,17 @@ def revoke(
         "UPDATE credential SET revoked_at_ms = ? WHERE id = ?",
         (transaction.now_ms, credential.id),
     )
+    transaction.connection.execute(
+        "DELETE FROM access_token WHERE credential_id = ?", (credential.id,)
+    )
     audit.record(transaction, "credential.revoked", credential.id, actor)
     return dataclasses.replace(credential, revoked_at_ms=transaction.now_ms)
 
 
-def touch_is_due(credential: Credential, now_ms: int) -> bool:
+def touch_is_due(credential: Credential, at_ms: int) -> bool:
     """Whether ``last_used_at`` is old enough to be written again."""
     last_ms = credential.last_used_at_ms
-    return last_ms is None or now_ms - last_ms >= TOUCH_SECONDS * 1000
+    return last_ms is None or at_ms - last_ms >= TOUCH_SECONDS * 1000
 
 
 def touch(transaction: Transaction, credential_id: CredentialId) -> None:
@@ -163,6 +228,47 @@ def touch(transaction: Transaction, credential_id: CredentialId) -> None:
         "UPDATE credential SET last_used_at_ms = ? WHERE id = ?",
         (transaction.now_ms, credential_id),
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Label:
+    """A name under which a credential was used; client-asserted, it never authorizes."""
+
+    credential_id: CredentialId
+    agent_id: str | None
+    instance_hash: str | None
+    last_seen_ms: int
+
+
+def note_label(
+    transaction: Transaction, credential_id: CredentialId, identity: AgentIdentity
+) -> None:
+    """Remember that the credential was used under these labels (sessions.md 9.2)."""
+    values = (credential_id, identity.agent_id or "", identity.instance_hash or "")
+    transaction.connection.execute(
+        "INSERT INTO credential_label(credential_id, agent_id, instance_hash, last_seen_ms)"
+        " VALUES(?, ?, ?, ?) ON CONFLICT(credential_id, agent_id, instance_hash)"
+        " DO UPDATE SET last_seen_ms = excluded.last_seen_ms",
+        (*values, transaction.now_ms),
+    )
+    transaction.connection.execute(
+        "DELETE FROM credential_label WHERE credential_id = ? AND rowid NOT IN"
+        " (SELECT rowid FROM credential_label WHERE credential_id = ?"
+        "  ORDER BY last_seen_ms DESC LIMIT ?)",
+        (credential_id, credential_id, MAX_LABELS),
+    )
+
+
+def labels(connection: Connection) -> dict[CredentialId, list[Label]]:
+    """The labels of every credential, the latest first."""
+    found: dict[CredentialId, list[Label]] = {}
+    for credential_id, agent_id, instance_hash, seen_ms in connection.execute(
+        "SELECT credential_id, agent_id, instance_hash, last_seen_ms FROM credential_label"
+        " ORDER BY last_seen_ms DESC"
+    ):
+        label = Label(CredentialId(credential_id), agent_id or None, instance_hash or None, seen_ms)
+        found.setdefault(label.credential_id, []).append(label)
+    return found
 
 
 def _checked_name(name: str) -> str:
@@ -184,6 +290,8 @@ def _decode(
     created_at_ms: int,
     last_used_at_ms: int | None,
     revoked_at_ms: int | None,
+    kind: str,
+    client_id: str | None,
 ) -> Credential:
     known = {scope.value: scope for scope in Scope}
     return Credential(
@@ -195,4 +303,6 @@ def _decode(
         created_at_ms=created_at_ms,
         last_used_at_ms=last_used_at_ms,
         revoked_at_ms=revoked_at_ms,
+        kind=CredentialKind(kind),
+        client_id=client_id,
     )
