@@ -12,17 +12,22 @@ from typing import Final
 
 from memory_manager.security.redact.gate import AnchorGate
 from memory_manager.security.redact.key_material import is_aws_secret
-from memory_manager.security.redact.label_words import PASSWORD_PHRASES, SECRET_PHRASES, STEMS
+from memory_manager.security.redact.label_words import (
+    PASSWORD_PHRASES,
+    SECRET_PHRASES,
+    STEMS,
+    VENDOR_WORDS,
+)
 from memory_manager.security.redact.labels import Family, classify, classify_phrase, label_words
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
-from memory_manager.security.redact.values import is_secret_value
+from memory_manager.security.redact.values import is_key_like, is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
 MAX_BARE_CHARACTERS: Final = 8192
 MAX_FOREIGN: Final = 64  # text without blanks runs on in some scripts; a password does not
 _LABEL_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
-_ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES)
+_ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES, *VENDOR_WORDS)
 _GATE: Final = AnchorGate(sorted(set(_ANCHORS)))
 
 _ASSIGN: Final = re.compile(
@@ -125,7 +130,7 @@ def _after_label(
     found = _ASSIGN.match(text, end)
     if found is not None:
         family = _family(text, label, start)
-        if family is Family.NONE or (strict and family is Family.WEAK):
+        if family is Family.NONE or (strict and family <= Family.VENDOR):
             return None
         typed = _TYPED.match(text, found.end()) if found["op"] == ":" else None
         if typed is not None:
@@ -186,28 +191,28 @@ def _after_label(
         text, max(0, start - 120, text.rfind("\n", 0, start) + 1), start
     ):
         family = _family(text, label, start)
-        if family is not Family.WEAK:
+        if family > Family.VENDOR:
             hit = _judge(text, label, start, space.end(), family, charge, tight=True, kind="set")
             if hit is not None:
                 return hit
     prose = _PROSE.match(text, end, end + 80)
     if prose is not None:
         family = _family(text, label, start)
-        if family is Family.WEAK:
+        if family <= Family.VENDOR:
             return None
         return _judge(text, label, start, prose.end(), family, charge, tight=False, kind="prose")
     if space is not None and text[space.end() : space.end() + 1] not in ("", "=", ":"):
         family = _family(text, label, start)
-        if family is Family.PASSWORD or text.startswith("0x", space.end()):
+        if family >= Family.SECRET or text.startswith("0x", space.end()):
             return _judge(text, label, start, space.end(), family, charge, tight=False, kind="bare")
     return None
 
 
 def _family(text: str, label: str, start: int) -> Family:
     family = classify(label)
-    if family in (Family.WEAK, Family.NONE, Family.SECRET):
+    if family is not Family.PASSWORD:
         # "api key: x", "public key: x": the qualifier may stand before the label
-        before = re.search(r"([A-Za-z-]{2,12})[ \t]$", text[max(0, start - 14) : start])
+        before = re.search(r"([A-Za-z-]{2,20})[ \t]$", text[max(0, start - 22) : start])
         if before is not None:
             qualified = classify(f"{before[1]}_{label}")
             if family is Family.NONE or qualified is Family.NONE or qualified > family:
@@ -244,8 +249,12 @@ def _judge(
             value = text[start:end]
     # an environment line, `DB_PASSWORD=swordfish`, is no place for an identifier
     environment = label.isupper() and tight and family is Family.PASSWORD and len(value) >= 8
+    if family is Family.WEAK and label.isupper() and tight and label.endswith("KEY"):
+        family = Family.VENDOR  # `ACME_KEY=...`: an environment line hands out keys
     sure = kind in ("option", "set") or (environment and value.isalpha())
-    if kind == "bare" and not _STRONG.fullmatch(value):
+    if kind == "bare" and not (
+        _STRONG.fullmatch(value) if family is Family.PASSWORD else _is_bare_token(value)
+    ):
         return None
     if kind == "compare" and not quoted:
         return None
@@ -271,6 +280,13 @@ def _judge(
         return None
     rule, severity = _rule_for(text, label, label_start, value, kind)
     return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
+
+
+def _is_bare_token(value: str) -> bool:
+    """A value that only a blank ties to ``token`` or ``api key``: it must tell by itself."""
+    if _STRONG.fullmatch(value):
+        return len(value) >= 12 or value.startswith("0x")
+    return len(value) >= 20 and value.isascii() and value.isalnum() and is_key_like(value)
 
 
 def _prose_word(value: str) -> bool:

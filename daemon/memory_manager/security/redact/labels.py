@@ -20,6 +20,8 @@ from memory_manager.security.redact.label_words import (
     PASSWORD_WORDS,
     SECRET_PHRASES,
     SECRET_WORDS,
+    VENDOR_COMPANIONS,
+    VENDOR_WORDS,
     WEAK_WORDS,
 )
 
@@ -29,8 +31,9 @@ class Family(enum.IntEnum):
 
     NONE = 0
     WEAK = 1
-    SECRET = 2
-    PASSWORD = 3
+    VENDOR = 2
+    SECRET = 3
+    PASSWORD = 4
 
 
 _WORD: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
@@ -67,6 +70,10 @@ def classify(label: str) -> Family:
         if any(word not in _NEUTRAL_SUFFIXES and not word.isdigit() for word in suffix):
             return max(Family.WEAK, classify_phrase(label))
         return family
+    if any(word in VENDOR_WORDS for word in words) and all(
+        word in VENDOR_WORDS or word in VENDOR_COMPANIONS or word.isdigit() for word in words
+    ):
+        return Family.VENDOR
     return classify_phrase(label)
 
 
@@ -91,7 +98,7 @@ def _core(words: list[str], index: int) -> Family | None:
     if word in KEY_WORDS:
         if before in BLOCKING_QUALIFIERS:
             return Family.NONE
-        if before in KEY_QUALIFIERS:
+        if before in KEY_QUALIFIERS or not VENDOR_WORDS.isdisjoint(words[:index]):
             return Family.SECRET
         return Family.WEAK
     if word in WEAK_WORDS:

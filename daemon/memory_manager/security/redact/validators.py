@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from memory_manager.security.redact.placeholders import is_placeholder
-from memory_manager.security.redact.randomness import looks_random
+from memory_manager.security.redact.randomness import case_runs, looks_random
 
 Validator = Callable[[str, int, int], bool]
 """(text, start, end of the match) -> whether it counts."""
@@ -88,12 +88,21 @@ def aws_key_id(text: str, start: int, end: int) -> bool:
 
 
 def secret_key_body(text: str, start: int, end: int) -> bool:
-    """``sk-`` is also the end of English words: the body must look drawn at random."""
+    """``sk-`` is also the end of English words and the start of class names: a part of the body
+    must look drawn at random.
+    """
     body = text[start + 3 : end]
     before = text[start - 1] if start else " "
+    upper = sum("A" <= c <= "Z" for c in body)
+    digits = sum("0" <= c <= "9" for c in body)
+    scattered = digits >= 3 and upper >= 3 and any("a" <= c <= "z" for c in body)
     if before.isascii() and before.isalpha():
-        return mixed(text, start + 3, end)
-    return sum(c.isdigit() for c in body) >= 2 or looks_random(body)
+        return scattered
+    return scattered or any(
+        len(part) >= 10
+        and (looks_random(part) or (sum(c.isdigit() for c in part) >= 2 and not part.isdigit()))
+        for part in body.replace("_", "-").split("-")
+    )
 
 
 def random_body(text: str, start: int, end: int) -> bool:
@@ -102,6 +111,27 @@ def random_body(text: str, start: int, end: int) -> bool:
     cut = max(body.find("_"), body.find("-") if "_" not in body[:12] else -1) + 1
     rest = body[cut:]
     return sum(c.isdigit() for c in rest) >= 2 or looks_random(rest)
+
+
+def edges_random(text: str, start: int, end: int) -> bool:
+    """Stands on its own, and what follows the prefix looks drawn at random."""
+    return edges(text, start, end) and random_body(text, start, end)
+
+
+def edges_digits(text: str, start: int, end: int) -> bool:
+    """Stands on its own and holds at least two digits and a letter."""
+    body = text[start:end]
+    return (
+        edges(text, start, end)
+        and sum(c.isdigit() for c in body) >= 2
+        and any(c.isalpha() for c in body)
+    )
+
+
+def edges_mixed_tail(text: str, start: int, end: int) -> bool:
+    """Stands on its own, and the part after a three-letter prefix mixes its kinds of character."""
+    body = text[start + 3 : end]
+    return edges(text, start, end) and all(_classes(body)) and case_runs(body) < 2.2
 
 
 def not_placeholder(text: str, start: int, end: int) -> bool:
@@ -162,9 +192,12 @@ def luhn(digits: str) -> bool:
 VALIDATORS: Final[dict[str, Validator]] = {
     "aws_key_id": aws_key_id,
     "edges": edges,
+    "edges_digits": edges_digits,
     "edges_mixed": edges_mixed,
     "edges_mixed_case": edges_mixed_case,
     "edges_mixed_digits": edges_mixed_digits,
+    "edges_mixed_tail": edges_mixed_tail,
+    "edges_random": edges_random,
     "jose_header": jose_header,
     "mixed": mixed,
     "mixed_digits": mixed_digits,

@@ -11,7 +11,12 @@ from typing import Final
 
 from memory_manager.security.redact.labels import Family
 from memory_manager.security.redact.placeholders import is_placeholder, is_reference
-from memory_manager.security.redact.randomness import case_runs, common_pairs, looks_random
+from memory_manager.security.redact.randomness import (
+    MIN_CHARACTERS_PER_RUN,
+    case_runs,
+    common_pairs,
+    looks_random,
+)
 
 MAX_VALUE_CHARACTERS: Final = 16_384
 
@@ -35,6 +40,17 @@ _EXPLAINS_ITSELF: Final = re.compile(
     # own and foreign marks
     r"|\[?REDACTED\b.*",
     re.IGNORECASE,
+)
+# names of things that services publish: they identify, they open nothing
+_PUBLIC_ID: Final = re.compile(
+    r"(?:cus|pi|price|evt|in|sub|prod|acct|ch|txn|pm|seti|si|il|re|dp|po|ii|plan|mb_sub|cs_(?:live|test))"
+    r"_[0-9A-Za-z]{8,40}|pk_(?:live|test|prod)_\w{8,}|sb_publishable_[\w-]+|AC[0-9a-f]{32}"
+    r"|A(?:ROA|IDA|GPA|IPA|NPA|NVA|PKA|SCA)[0-9A-Z]{16,17}|[0-9]:[0-9]{6,14}:[a-z]{3,8}:[0-9a-f]{10,40}"
+    r"|G-[0-9A-Z]{8,12}|UA-\d{4,10}-\d{1,3}|(?:sha(?:1|224|256|384|512)|md5|blake[23]\w?)[:=-][0-9A-Za-z+/=_-]{16,}"
+    r"|(?:h1|zh|narHash|g1):[0-9A-Za-z+/=]{16,}|age1[0-9a-z]{50,}|ssh-(?:rsa|ed25519|dss)\b.*|ecdsa-sha2-.*"
+    r"|(?:prj|team|org|proj|user|usr|asst|thread|run|msg|file|chatcmpl|req|call|toolu|resp|dpl|vs|batch|ft"
+    r"|wrkspc|acc|env|app|ws|id|job|task|trace|span|session_id)[_-][0-9A-Za-z]{8,36}"
+    r"|(?:i|vpc|subnet|sg|ami|vol|snap|eni|rtb|igw|nat|acl|lt|eipalloc|pcx|tgw|vpce|eks|fs)-[0-9a-f]{8,17}"
 )
 _IDENTIFIER_CHAIN: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+;?")
 _INDEXED: Final = re.compile(r"[A-Za-z_$][\w$.]*\[.*")
@@ -91,6 +107,8 @@ def is_secret_value(
         return _is_password(value, quoted=quoted, tight=tight, sure=sure)
     if family is Family.SECRET:
         return _is_token(value, quoted=quoted, tight=tight, sure=sure)
+    if family is Family.VENDOR:
+        return is_key_like(value)
     return _is_random_key(value)
 
 
@@ -106,6 +124,8 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
     ):
         return True
     if _SCREAMING.fullmatch(value) or _SHORTCUT.fullmatch(value):
+        return True
+    if len(value) <= 400 and _PUBLIC_ID.fullmatch(value):
         return True
     if _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
         return True
@@ -226,6 +246,27 @@ def _is_random_key(value: str) -> bool:
     if _SNAKE.fullmatch(value) or value.count("_") >= 2 or not re.fullmatch(r"[\w+/=.~-]+", value):
         return False
     return upper and lower and digits >= 2 and _has_random_part(value)
+
+
+_KEY_CHARACTERS: Final = re.compile(r"[\w+/=.~:|$!-]{15,}")
+
+
+def is_key_like(value: str) -> bool:
+    """What services hand out as keys: long, of letters and digits, hexadecimal and UUIDs too."""
+    if _KEY_CHARACTERS.fullmatch(value) is None or _named_thing(value):
+        return False
+    digits = sum(c.isdigit() for c in value)
+    letters = sum(c.isascii() and c.isalpha() for c in value)
+    if _UUID.fullmatch(value) or (_HEX.fullmatch(value) and letters and digits):
+        return True
+    if _SNAKE.fullmatch(value) or letters < 2:
+        return False
+    if digits < 2:
+        return letters >= 20 and looks_random(value)
+    return any(
+        len(part) >= 10 and (looks_random(part) or sum(c.isdigit() for c in part) >= 2)
+        for part in re.split(r"[_.:/|~-]+", value)
+    ) or (digits >= 4 and case_runs(value) < MIN_CHARACTERS_PER_RUN)
 
 
 def _sample_clause(value: str, tight: bool) -> bool:

@@ -7,12 +7,30 @@ Betterleaks and Kingfisher and from the vendors' documentation.
 from __future__ import annotations
 
 from memory_manager.security.redact.rule import Rule
-from memory_manager.security.redact.rules import ai, cloud, code_hosting, services, tokens
+from memory_manager.security.redact.rules import (
+    ai,
+    cloud,
+    code_hosting,
+    payments,
+    platforms_a_k,
+    platforms_l_z,
+    saas,
+    services,
+    tokens,
+    wallets,
+    webhooks,
+)
 
 RULES: tuple[Rule, ...] = (
     *code_hosting.RULES,
     *cloud.RULES,
     *ai.RULES,
     *services.RULES,
+    *saas.RULES,
+    *payments.RULES,
+    *platforms_a_k.RULES,
+    *platforms_l_z.RULES,
+    *wallets.RULES,
+    *webhooks.RULES,
     *tokens.RULES,
 )

@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = (
         ),
         r"gl(?:dt|rt|cbt|soat|imt|agent|oas|ft|ffct|rtr|wt)-(?:t[0-9]_)?[0-9A-Za-z_.-]{16,}",
     ),
-    Rule("gitlab-trigger", ("glptt-",), r"glptt-[0-9a-f]{32,}"),
+    Rule("gitlab-trigger", ("glptt-",), r"glptt-[0-9A-Za-z_-]{20,}"),
     Rule("gitlab-runner-registration", ("gr1348941",), r"GR1348941[0-9A-Za-z_-]{16,}"),
     Rule(
         "pypi-token",
@@ -34,7 +34,7 @@ RULES: tuple[Rule, ...] = (
         r"pypi-Ag(?:EIcHlwaS5vcmc|ENdGVzdC5weXBpLm9yZw)[0-9A-Za-z_-]{30,}",
         window=1200,
     ),
-    Rule("rubygems-key", ("rubygems_",), r"rubygems_[0-9a-f]{40,}"),
+    Rule("rubygems-key", ("rubygems_",), r"rubygems_[0-9A-Za-z]{36,}"),
     Rule("nuget-key", ("oy2",), r"oy2[0-9a-z]{43,}", validator="mixed_digits"),
     Rule("crates-token", ("cio",), r"cio[0-9A-Za-z]{32}", validator="edges_mixed_case"),
     Rule("docker-hub-token", ("dckr_pat_", "dckr_oat_"), r"dckr_(?:pat|oat)_[0-9A-Za-z_-]{20,}"),
@@ -42,10 +42,10 @@ RULES: tuple[Rule, ...] = (
     Rule("jfrog-api-key", ("akcp",), r"AKCp[0-9A-Za-z]{60,}"),
     Rule("jfrog-reference-token", ("cmvmd",), r"cmVmd[0-9A-Za-z+/=]{55,}"),
     Rule("sourcegraph-token", ("sgp_",), r"sgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40,}"),
-    Rule("clojars-token", ("clojars_",), r"CLOJARS_[0-9a-z]{50,}"),
-    Rule("buildkite-token", ("bkua_",), r"bkua_[0-9a-f]{40,}"),
-    Rule("circleci-token", ("ccipat_",), r"CCIPAT_[0-9A-Za-z]{20,}_[0-9a-f]{40,}"),
-    Rule("sonar-token", ("squ_", "sqp_", "sqa_"), r"sq[upa]_[0-9a-f]{40,}"),
+    Rule("clojars-token", ("clojars_",), r"(?i:CLOJARS_)[0-9a-z]{50,}"),
+    Rule("buildkite-token", ("bkua_",), r"bkua_[0-9a-z]{36,}"),
+    Rule("circleci-token", ("ccipat_", "cciprj_"), r"CCIP(?:AT|RJ)_[0-9A-Za-z]{20,}_[0-9a-z]{36,}"),
+    Rule("sonar-token", ("squ_", "sqp_", "sqa_"), r"sq[upa]_[0-9A-Za-z=_-]{36,}"),
     Rule("readme-key", ("rdme_",), r"rdme_[0-9a-z]{60,}"),
     Rule(
         "packagist-token", ("packagist_",), r"packagist_(?:ack|acs|oum|out|uut|ort)_[0-9a-f]{60,}"

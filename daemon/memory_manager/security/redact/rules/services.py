@@ -133,15 +133,15 @@ RULES: tuple[Rule, ...] = (
         r"NR(?:AK|II|JS|IQ|RA)-[0-9A-Za-z_-]{19,}",
     ),
     Rule("new-relic-license", ("nral",), r"[0-9a-f]{36}NRAL", lead=36),
-    Rule("sentry-user-token", ("sntryu_",), r"sntryu_[0-9a-f]{56,}"),
+    Rule("sentry-user-token", ("sntryu_",), r"sntryu_[0-9A-Za-z]{50,}"),
     Rule("sentry-org-token", ("sntrys_eyj",), r"sntrys_eyJ[0-9A-Za-z+/=_-]{40,}", window=600),
     Rule("logfire-token", ("pylf_v",), r"pylf_v[0-9]_[a-z]{2}_[0-9A-Za-z]{40,}"),
-    Rule("posthog-personal-key", ("phx_",), r"phx_[0-9A-Za-z]{40,}"),
+    Rule("posthog-personal-key", ("phx_",), r"phx_[0-9A-Za-z_-]{38,}"),
     Rule("launchdarkly-key", ("sdk-", "api-", "mob-"), r"(?:sdk|api|mob)-" + _UUID),
     Rule("intercom-token", ("dg9r",), r"dG9r[0-9A-Za-z+/]{50,}={0,2}"),
     Rule("hubspot-token", ("pat-na", "pat-eu"), r"pat-(?:na|eu)[0-9]-" + _UUID),
     Rule("flutterwave-key", ("flwseck",), r"FLWSECK(?:_TEST|_LIVE)?-[0-9A-Za-z]{12,}(?:-X)?"),
-    Rule("razorpay-key", ("rzp_live_",), r"rzp_live_[0-9A-Za-z]{14,}"),
+    Rule("razorpay-key", ("rzp_live_", "rzp_test_"), r"rzp_(?:live|test)_[0-9A-Za-z]{14,}"),
     Rule(
         "braintree-token",
         ("access_token$production$", "access_token$sandbox$"),
@@ -159,14 +159,16 @@ RULES: tuple[Rule, ...] = (
         r"duffel_(?:live|test)_[0-9A-Za-z_=-]{40,}",
     ),
     Rule("easypost-key", ("ezak", "eztk"), r"EZ[AT]K[0-9A-Za-z]{54,}"),
-    Rule("shippo-token", ("shippo_live_", "shippo_test_"), r"shippo_(?:live|test)_[0-9a-f]{40}"),
+    Rule(
+        "shippo-token", ("shippo_live_", "shippo_test_"), r"shippo_(?:live|test)_[0-9A-Fa-f]{36,}"
+    ),
     Rule("frameio-token", ("fio-u-",), r"fio-u-[0-9A-Za-z_=-]{60,}"),
     Rule("contentful-token", ("cfpat-",), r"CFPAT-[0-9A-Za-z_-]{40,}"),
     Rule("typeform-token", ("tfp_",), r"tfp_[0-9A-Za-z_.=-]{40,}"),
     Rule("clickup-token", ("pk_",), r"pk_[0-9]{5,10}_[0-9A-Z]{30,}"),
     Rule("onesignal-key", ("os_v2_",), r"os_v2_(?:app|org)_[0-9a-z]{60,}"),
     Rule("pagerduty-token", ("pdus+_",), r"pdus\+_[0-9A-Z]{1,4}_[0-9a-z-]{30,}"),
-    Rule("lob-key", ("live_", "test_"), r"(?:live|test)_[0-9a-f]{35}"),
+    Rule("lob-key", ("live_", "test_"), r"(?:live|test)_[0-9a-f]{35}", validator="edges"),
     Rule(
         "plaid-token",
         ("access-production-", "access-sandbox-", "access-development-"),
@@ -180,5 +182,5 @@ RULES: tuple[Rule, ...] = (
         r"(?:APP_USR|TEST)-[0-9]{12,20}-[0-9]{6}-[0-9a-f]{32}(?:__[A-Z]{2}_[A-Z]{2}__)?(?:-[0-9]{5"
         r",})?",
     ),
-    Rule("canva-secret", ("cnvca",), r"cnvca[0-9A-Za-z_-]{40,}"),
+    Rule("canva-secret", ("cnvca",), r"cnvca[0-9A-Za-z_-]{36,}"),
 )

@@ -1,0 +1,238 @@
+"""Payment, banking, commerce and exchange services. Contract: redaction.md 13.4."""
+
+from __future__ import annotations
+
+from memory_manager.security.redact.rule import Rule
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "alpaca-key",
+        ("apca-",),
+        r"(?i:APCA-API-SECRET-KEY)\W{1,4}([0-9A-Za-z]{30,})",
+        group=1,
+        since="2",
+    ),
+    Rule(
+        "cashfree-key",
+        ("cfsk_ma_",),
+        r"cfsk_ma_(?:prod|test)_[0-9a-f]{24,}(?:_[0-9a-f]{6,})?",
+        since="2",
+    ),
+    Rule(
+        "chargebee-key",
+        ("live_", "test_"),
+        r"(?:live|test)_(?:cd)?[0-9A-Za-z]{32,}cu[0-9A-Za-z]{0,12}",
+        validator="mixed",
+        since="2",
+    ),
+    Rule(
+        "checkout-secret-key",
+        ("sk_",),
+        r"sk_(?:sbox_|test_)?(?:" + _UUID + r"|[0-9a-z]{28,})",
+        validator="edges_random",
+        since="2",
+    ),
+    Rule(
+        "coinbase-cloud-key",
+        ("organizations/",),
+        r"organizations/" + _UUID + r"/apiKeys/(" + _UUID + r")",
+        group=1,
+        since="2",
+    ),
+    Rule(
+        "ebay-client-secret",
+        ("prd-", "sbx-"),
+        r"(?:PRD|SBX)-[0-9a-f]{8,12}(?:-[0-9a-f]{4}){3}-[0-9a-f]{4,12}",
+        since="2",
+    ),
+    Rule(
+        "flutterwave-public-test",
+        ("flwpubk_test-",),
+        r"FLWPUBK_TEST-[0-9A-Za-z]{12,}(?:-X)?",
+        since="2",
+    ),
+    Rule(
+        "gocardless-token",
+        ("live_", "sandbox_"),
+        r"(?:live|sandbox)_[0-9A-Za-z_=-]{38,}",
+        validator="edges_random",
+        since="2",
+    ),
+    Rule(
+        "gumroad-token",
+        ("gumroad_",),
+        r"gumroad_[0-9A-Za-z_-]{30,}",
+        since="2",
+    ),
+    Rule(
+        "highnote-key",
+        ("sk_live_a2v5", "sk_test_a2v5", "rk_live_a2v5"),
+        r"[sr]k_(?:live|test)_a2V5[0-9A-Za-z+/_-]{40,}={0,2}",
+        since="2",
+    ),
+    Rule(
+        "iyzico-key",
+        ("sandbox-",),
+        r"sandbox-[0-9A-Za-z]{32}",
+        validator="edges_random",
+        since="2",
+    ),
+    Rule(
+        "klarna-key",
+        ("klarna_",),
+        r"klarna_(?:live|test)_api_[0-9A-Za-z+/=_-]{40,}",
+        since="2",
+    ),
+    Rule(
+        "lemon-squeezy-key",
+        ("lemonsqueezy_",),
+        r"lemonsqueezy_[0-9A-Za-z_-]{30,}",
+        since="2",
+    ),
+    Rule(
+        "mercury-token",
+        ("mercury_production_", "mercury_sandbox_"),
+        r"mercury_(?:production|sandbox)_[a-z]{2,8}_[0-9A-Za-z]{30,}(?:_[a-z]{4,12})?",
+        since="2",
+    ),
+    Rule(
+        "midtrans-key",
+        ("mid-server-", "mid-client-"),
+        r"(?:SB-)?Mid-(?:server|client)-[0-9A-Za-z_-]{10,}",
+        since="2",
+    ),
+    Rule(
+        "mollie-key",
+        ("live_", "test_", "access_"),
+        r"(?:live|test|access)_[0-9A-Za-z]{30,}",
+        validator="edges_mixed",
+        since="2",
+    ),
+    Rule(
+        "omise-key",
+        ("skey_",),
+        r"skey_(?:test_|live_)?[0-9a-z]{15,}",
+        validator="edges_random",
+        since="2",
+    ),
+    Rule(
+        "paddle-key",
+        ("pdl_live_", "pdl_sdbx_", "pdl_ntfset_"),
+        r"pdl_(?:live|sdbx|ntfset)_[0-9A-Za-z_+/=-]{30,}",
+        since="2",
+    ),
+    Rule(
+        "paystack-key",
+        ("sk_live_", "sk_test_"),
+        r"sk_(?:live|test)_[0-9a-f]{40}",
+        since="2",
+    ),
+    Rule(
+        "polar-token",
+        ("polar_",),
+        r"polar_(?:at|oat|pat|rt|ci|cs|whs|ac|ws)_(?:u_|o_)?[0-9A-Za-z_-]{18,}",
+        since="2",
+    ),
+    Rule(
+        "rainforest-key",
+        ("apikey_",),
+        r"apikey_[0-9A-Za-z]{32,}",
+        validator="edges_random",
+        since="2",
+    ),
+    Rule(
+        "ramp-secret",
+        ("ramp_sec_", "ramp_tok_"),
+        r"ramp_(?:sec|tok|business_tok)_[0-9A-Za-z]{30,}",
+        since="2",
+    ),
+    Rule(
+        "revenuecat-key",
+        ("sk_",),
+        r"sk_[0-9A-Za-z]{28,34}",
+        validator="edges_mixed_tail",
+        since="2",
+    ),
+    Rule(
+        "shopee-key",
+        ("shpk",),
+        r"shpk[0-9a-f]{60,}",
+        since="2",
+    ),
+    Rule(
+        "square-sandbox-token",
+        ("sandbox-sq0",),
+        r"sandbox-sq0[a-z]{3}-[0-9A-Za-z_-]{22,}",
+        since="2",
+    ),
+    Rule(
+        "stripe-restricted",
+        ("sk_prod_", "rk_prod_"),
+        r"[sr]k_prod_[0-9A-Za-z]{10,}",
+        since="2",
+    ),
+    Rule(
+        "stripe-client-secret",
+        ("_secret_",),
+        r"(?:pi|seti|src|cs|pm|ek)_[0-9A-Za-z_]{8,60}_secret_[0-9A-Za-z]{16,}",
+        lead=64,
+        since="2",
+    ),
+    Rule(
+        "stripe-ephemeral-key",
+        ("ek_live_", "ek_test_"),
+        r"ek_(?:live|test)_[0-9A-Za-z+/=_-]{24,}",
+        since="2",
+    ),
+    Rule(
+        "toss-key",
+        ("live_sk_", "test_sk_", "live_gsk_", "test_gsk_"),
+        r"(?:live|test)_g?sk_[0-9A-Za-z]{20,}",
+        since="2",
+    ),
+    Rule(
+        "woocommerce-key",
+        ("cs_", "ck_"),
+        r"c[sk]_[0-9a-f]{40}",
+        since="2",
+    ),
+    Rule(
+        "workos-key",
+        ("sk_a2v5", "sk_live_a2v5", "sk_test_a2v5"),
+        r"sk_(?:live_|test_)?a2V5[0-9A-Za-z+/]{24,}={0,2}",
+        since="2",
+    ),
+    Rule(
+        "xendit-key",
+        ("xnd_production_", "xnd_development_"),
+        r"xnd_(?:production|development)_[0-9A-Za-z_]{30,}",
+        since="2",
+    ),
+    Rule(
+        "alchemy-key",
+        ("alcht_",),
+        r"alcht_[0-9A-Za-z]{30,}",
+        since="2",
+    ),
+    Rule(
+        "proof-key",
+        ("prf_",),
+        r"prf_(?:cli_)?[0-9A-Za-z_-]{20,}",
+        validator="edges_random",
+        since="2",
+    ),
+    Rule(
+        "onfido-token",
+        ("api_live", "api_sandbox"),
+        r"api_(?:live|sandbox)(?:_[a-z]{2})?\.[0-9A-Za-z_-]{18,}",
+        since="2",
+    ),
+    Rule(
+        "persona-key",
+        ("persona_production_", "persona_sandbox_"),
+        r"persona_(?:production|sandbox)_[0-9A-Za-z_-]{18,}",
+        since="2",
+    ),
+)
