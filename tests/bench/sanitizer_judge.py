@@ -13,6 +13,7 @@ from secrets_generator_sets import disguises, positives, rows
 from memory_manager.security.redact import sanitize_row, sanitize_server_write
 
 HARMLESS_ROUNDS = 8
+MOST_TEMPLATES = 14  # named of one family in the findings
 NOT_VENDORS = (
     "private-key", "putty", "jwk", "bip39", "bip32", "wif", "age", "ethereum", "wireguard", "jwt",
     "jwe", "paseto", "webhook", "url", "signed", "otpauth", "header", "connection", "file",
@@ -127,7 +128,8 @@ class Verdict:
         for (what, family), templates in order:
             count = sum(map(len, templates.values()))
             lines.append(f"\n## {what}: {family} ({count})")
-            lines.append("   " + ", ".join(f"{t} x{len(e)}" for t, e in templates.items()))
+            names = [f"{t} x{len(e)}" for t, e in templates.items()]
+            lines.append("   " + ", ".join(names[:MOST_TEMPLATES]))
             shown_templates = list(templates.items())
             for template, examples in (shown_templates[0], *shown_templates[-1:])[:2]:
                 lines.append(f"   [{template}] {examples[0]}")

@@ -76,7 +76,7 @@ CONTEXTS: dict[str, Wrap] = {
     "angle": _framed("<", "> was sent", "was sent"),
     "brackets": _framed("[", "] was sent", "was sent"),
     "html": _framed("<td>", "</td>", "<td>", "</td>"),
-    "url-path": _framed("https://api.acme.io/v1/", "/ping", "https://api.acme.io/v1/", "/ping"),
+    "url-path": _framed("https://api.acme.io/v1/", "/ping", "https://api.acme.io/v1/"),
     "after-equals": _framed("x=", " y=2", "x=", "y=2"),
     "ansi": _framed("\x1b[31m", "\x1b[0m done", "done"),
     "crlf": _framed("one\r\n", "\r\ntwo", "one", "two"),

@@ -147,11 +147,9 @@ DISGUISES: dict[str, Disguise] = {
     "control": _between("\x08", 6),
     "json-escaped-twice": _marked(lambda text: text, '"{{\\"t\\": \\"{}\\"}}"'),
     "markdown-escape": _marked(_markdown),
-    "comment-cut": _cut("*/ /*"),
 }
 # glued to a letter, a prefix of letters can be part of a word
 NOT_FOR_SHORT_PREFIX = ("glued-left", "spaced", "nul-each")
-EXTRA = ("comment-cut", "concat-dot")  # beyond the contract's list: reported, not gated
 
 
 def disguised(name: str, text: str, core: str, draw: Draw) -> tuple[str, tuple[str, ...]]:

@@ -103,7 +103,7 @@ def split_rows(draw: Draw) -> dict[str, tuple[Row, Value]]:
     long = draw.of("w", 93)
     return {
         "pem-title": ({"title": header, "content": "\n".join(body)}, key),
-        "pem-metadata": ({"content": "\n".join(body), "metadata": {"head": header}}, key),
+        "pem-path": ({"path": header, "content": "\n".join(body)}, key),
         "pem-cut": (
             {"content": "\n".join((header, *body[:3])), "metadata": {"r": "\n".join(body[3:-1])}},
             Value("", key.secrets),
