@@ -26,6 +26,10 @@ DEFAULT_STATE_KEY: Final = "active_task"
 DEFAULT_STATE_TTL_SECONDS: Final = 86_400
 MAX_TTL_SECONDS: Final = 2_592_000
 MAX_STATE_TEXT: Final = 20_000  # characters; no client sends longer ones
+MAX_RESOLUTION: Final = 12_000
+MAX_OPTIONS: Final = 20
+MAX_SNAPSHOT_ENTRIES: Final = 100
+DEFAULT_EVENT_TYPE: Final = "event"
 DEFAULT_LIST_LIMIT: Final = 20
 MAX_LIST_LIMIT: Final = 500
 
@@ -103,6 +107,140 @@ def parse_reminder(values: Mapping[str, object]) -> MemoryDraft:
     draft = _draft(fields, RecordKind.REMINDER, content, "reminders", MemoryType.WORKING, item)
     fields.check()
     return draft
+
+
+def parse_event(values: Mapping[str, object]) -> MemoryDraft:
+    """POST /v1/timeline/events; without a time it happened now."""
+    fields = Fields.of_body(values)
+    content = fields.required_text("content", limit=MAX_CONTENT_CHARACTERS)
+    item = {
+        "event_type": fields.filter_text("event_type") or DEFAULT_EVENT_TYPE,
+        "occurred_at_ms": fields.time("occurred_at"),
+        "session_id": fields.text("session_id"),
+    }
+    draft = _draft(fields, RecordKind.EVENT, content, "timeline", MemoryType.EPISODIC, item)
+    fields.check()
+    return draft
+
+
+def parse_timeline(values: Mapping[str, object]) -> ItemListRequest:
+    """GET /v1/timeline: bucket ``work`` unless another one, or ``%``, is asked for."""
+    fields = Fields.of_query(values)
+    bucket = fields.text("bucket") or ITEM_BUCKET
+    since, until = time_bounds(fields)
+    asked = ItemListRequest(
+        ItemFilter(
+            kind=RecordKind.EVENT,
+            bucket=None if bucket == WILDCARD else bucket,
+            scope=fields.filter_text("scope"),
+            session_id=fields.filter_text("session_id"),
+            label=fields.filter_text("event_type"),
+            since_ms=since,
+            until_ms=until,
+        ),
+        list_limit(fields),
+    )
+    fields.check()
+    return asked
+
+
+def time_bounds(fields: Fields) -> tuple[int | None, int | None]:
+    """``[since, until)``; ``until`` must be later."""
+    since, until = fields.time("since"), fields.time("until")
+    if since is not None and until is not None and until <= since:
+        fields.refuse("until", "must be later than since")
+    return since, until
+
+
+def parse_decision(values: Mapping[str, object]) -> MemoryDraft:
+    """POST /v1/decisions: something to be decided, and maybe between what."""
+    fields = Fields.of_body(values)
+    name = "content" if fields.has("content") and not fields.has("context") else "context"
+    content = fields.required_text(name, limit=MAX_STATE_TEXT)
+    item = {
+        "item_status": ItemStatus.OPEN.value,
+        "due_at_ms": fields.time("due_at"),
+        "session_id": fields.text("session_id"),
+        "options": fields.texts("options", limit=MAX_STATE_TEXT, most=MAX_OPTIONS),
+    }
+    draft = _draft(fields, RecordKind.DECISION, content, "decisions", MemoryType.WORKING, item)
+    fields.check()
+    return draft
+
+
+def parse_resolution(values: Mapping[str, object]) -> str:
+    """POST /v1/decisions/{id}/resolve."""
+    fields = Fields.of_body(values)
+    resolution = fields.required_text("resolution", limit=MAX_RESOLUTION)
+    fields.check()
+    return resolution
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """What a restart snapshot shall hold, and how many of each list at most."""
+
+    draft: TimedDraft
+    state_key: str
+    timeline_limit: int
+    reminder_limit: int
+    decision_limit: int
+
+
+def parse_snapshot(values: Mapping[str, object]) -> SnapshotRequest:
+    """POST /v1/restart/snapshot."""
+    fields = Fields.of_body(values)
+    state_key = fields.filter_text("state_key") or DEFAULT_STATE_KEY
+    label = fields.text("label", limit=MAX_STATE_TEXT)
+    item = {"label": label, "session_id": fields.text("session_id"), "state_key": state_key}
+    content = label or "Restart snapshot"
+    draft = _draft(
+        fields, RecordKind.SNAPSHOT, content, "restart/snapshots", MemoryType.WORKING, item
+    )
+    request = SnapshotRequest(
+        TimedDraft(draft, parse_ttl(fields, None)),
+        state_key,
+        *(
+            fields.clamped(name, DEFAULT_LIST_LIMIT, 0, MAX_SNAPSHOT_ENTRIES)
+            for name in ("timeline_limit", "reminder_limit", "decision_limit")
+        ),
+    )
+    fields.check()
+    return request
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RestoreSnapshotRequest:
+    """Which snapshot (``snapshot_id``, else the newest that passes) and what to do with it."""
+
+    snapshot_id: str | None
+    filter: ItemFilter
+    restore_state: bool
+    record_event: bool
+    target_session_id: str | None
+    ttl_seconds: int | None
+
+
+def parse_restore_snapshot(values: Mapping[str, object]) -> RestoreSnapshotRequest:
+    """POST /v1/restart/restore."""
+    fields = Fields.of_body(values)
+    bucket = fields.text("bucket") or ITEM_BUCKET
+    request = RestoreSnapshotRequest(
+        snapshot_id=fields.text("snapshot_id"),
+        filter=ItemFilter(
+            kind=RecordKind.SNAPSHOT,
+            bucket=None if bucket == WILDCARD else bucket,
+            scope=fields.filter_text("scope"),
+            session_id=fields.filter_text("source_session_id"),
+            label=fields.filter_text("state_key"),
+        ),
+        restore_state=fields.flag("restore_state", default=True),
+        record_event=fields.flag("record_restore_event", default=True),
+        target_session_id=fields.text("target_session_id"),
+        ttl_seconds=parse_ttl(fields, DEFAULT_STATE_TTL_SECONDS),
+    )
+    fields.check()
+    return request
 
 
 def parse_note(values: Mapping[str, object]) -> str | None:

@@ -147,6 +147,21 @@ class Fields:
             return None
         return cast("dict[str, object]", value)
 
+    def texts(self, field: str, *, limit: int, most: int) -> list[str] | None:
+        """A list of strings; empty ones are left out. None when absent, null or empty."""
+        value = self._values.get(field)
+        if value is None or value == "":
+            return None
+        entries = cast("list[object]", value) if isinstance(value, list) else [value]
+        found = [entry for entry in entries if isinstance(entry, str)]
+        if len(found) < len(entries):
+            self.refuse(field, "must be a list of strings", "list_type")
+        elif len(found) > most:
+            self.refuse(field, f"must have at most {most} entries", "too_long")
+        elif any(len(entry) > limit for entry in found):
+            self.refuse(field, f"entries must have at most {limit} characters", "string_too_long")
+        return [entry for entry in found if entry.strip()]
+
 
 def _number(value: object) -> float | None:
     if isinstance(value, bool):

@@ -22,6 +22,7 @@ class ItemFilter:
     """Items of one kind. Times are ``[since, until)`` in UTC ms over the time an item stands under:
     when an event happened, money was spent, anything else was created. ``due_before_ms`` leaves out
     items without a due time; ``label``: event type, state key of a snapshot, currency.
+    ``unscoped``: only items without a scope.
     """
 
     kind: RecordKind
@@ -33,6 +34,7 @@ class ItemFilter:
     since_ms: int | None = None
     until_ms: int | None = None
     due_before_ms: int | None = None
+    unscoped: bool = False
 
     def condition(self, now_ms: int) -> tuple[str, list[object]]:
         """``(sql, parameters)`` over ``record_item i JOIN record c``."""
@@ -51,6 +53,8 @@ class ItemFilter:
             if value is not None:
                 terms.append(term)
                 parameters.append(value)
+        if self.unscoped:
+            terms.append("c.scope IS NULL")
         return " AND ".join([*terms, gate_sql]), [*parameters, *gate_parameters]
 
 

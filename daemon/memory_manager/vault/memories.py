@@ -37,6 +37,7 @@ from memory_manager.vault.rows import (
     MemoryDraft,
     MemoryRow,
     RowStatus,
+    SkippedCapture,
     WriteOutcome,
     WriteStatus,
 )
@@ -65,9 +66,30 @@ class Memories:
 
         Raises InvalidInput, TooLarge and, for a ``draft.id`` that is taken, Conflict.
         """
-        prepared = row_writer.prepare_for(
-            transaction, contents_of_draft(draft, DEFAULT_MEMORY_TYPE), writer
-        )
+        return self._remember(transaction, draft, self._prepared(transaction, draft, writer))
+
+    def capture(
+        self, transaction: Transaction, draft: MemoryDraft, writer: Attribution
+    ) -> WriteOutcome | SkippedCapture:
+        """``remember`` for what an agent captured by itself: skipped, not stored redacted, when a
+        private key or the like is in it. Only the rule ids are kept (redaction.md 10).
+        """
+        prepared = self._prepared(transaction, draft, writer)
+        if not prepared.high_risk:
+            return self._remember(transaction, draft, prepared)
+        detail: dict[str, bool | list[str]] = {"skipped": True, "rules": list(prepared.rules)}
+        audit.record(transaction, f"{draft.kind.value}.skipped", None, prepared.writer, detail)
+        return SkippedCapture(prepared.rules)
+
+    def _prepared(
+        self, transaction: Transaction, draft: MemoryDraft, writer: Attribution
+    ) -> PreparedVersion:
+        contents = contents_of_draft(draft, DEFAULT_MEMORY_TYPE)
+        return row_writer.prepare_for(transaction, contents, writer)
+
+    def _remember(
+        self, transaction: Transaction, draft: MemoryDraft, prepared: PreparedVersion
+    ) -> WriteOutcome:
         clean = prepared.contents
         existing = row_matching.row_with_semantic_key(transaction.connection, clean)
         if existing is not None:

@@ -132,6 +132,18 @@ def versions_of_rowid(connection: Connection, rowid: int) -> list[MemoryVersion]
     return [decode_version(columns, kind) for columns in rows]
 
 
+def version(connection: Connection, rowid: int, number: int) -> MemoryVersion | None:
+    """One version of one row."""
+    found = connection.execute("SELECT kind FROM record WHERE rowid = ?", [rowid]).fetchone()
+    columns = connection.execute(
+        f"SELECT {VERSION_COLUMNS} FROM record_version v WHERE v.slot = ?",
+        [version_slot(rowid, number)],
+    ).fetchone()
+    if found is None or columns is None:
+        return None
+    return decode_version(columns, RecordKind(found[0]))
+
+
 def find_exact(
     connection: Connection,
     text: str,
@@ -181,6 +193,15 @@ def awaiting_destruction(connection: Connection, *, limit: int = 1000) -> list[M
         [limit],
     )
     return [memory_id_from_bytes(raw) for (raw,) in rows]
+
+
+def count_awaiting_destruction(connection: Connection) -> int:
+    """How many deleted rows wait for the owner's word."""
+    (count,) = connection.execute(
+        "SELECT count(*) FROM record WHERE status = 'deleted'"
+        " AND destruction_requested_at_ms IS NOT NULL"
+    ).fetchone()
+    return int(count)
 
 
 def _one_row(connection: Connection, where: str, parameters: list[Any]) -> MemoryRow | None:

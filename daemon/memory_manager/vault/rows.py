@@ -173,6 +173,13 @@ class WriteOutcome:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SkippedCapture:
+    """Captured content that was not kept; ``rules`` are the ids that fired."""
+
+    rules: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MemoryVersion:
     """One immutable version of a memory; ``content`` is None when a redaction removed it."""
 
