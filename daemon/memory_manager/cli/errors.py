@@ -112,6 +112,47 @@ class FileProblem(MemlocketError):
     exit_code = 4
 
 
+class SettingsRefused(MemlocketError):
+    """A settings file of another program that we do not understand, or may not touch: untouched."""
+
+    code = "settings_refused"
+    title = "Settings file not changed"
+    outcome = Outcome.ASK_USER
+    exit_code = 2
+    default_message = "The client's settings file was not changed."
+
+
+class ForeignEntry(MemlocketError):
+    """The client already has an entry of our name that starts something else."""
+
+    code = "foreign_entry"
+    title = "Another entry has this name"
+    outcome = Outcome.ASK_USER
+    exit_code = 2
+    default_message = "The client has an entry of this name that is not ours; it was left alone."
+
+
+class CredentialTaken(MemlocketError):
+    """A live credential has this client's name, but its token is not kept by this installation."""
+
+    code = "credential_taken"
+    title = "Credential in use"
+    outcome = Outcome.ASK_USER
+    exit_code = 2
+    default_message = "Another credential has this name."
+
+
+class ClientCommandFailed(MemlocketError):
+    """A client's own command for its list of servers did not do what was asked."""
+
+    code = "client_command_failed"
+    title = "The client's own command failed"
+    outcome = Outcome.ASK_USER
+    exit_code = 2
+    default_message = "The client's own command failed."
+    default_hint = "Let memlocket edit the file itself: --edit-file"
+
+
 def code_of(error: MemlocketError) -> str:
     """The stable code: the daemon's own for an error that came over the socket."""
     return error.answer.code if isinstance(error, RemoteError) else error.code

@@ -21,6 +21,7 @@ from memory_manager.base.errors import InvalidInput, MemlocketError
 from memory_manager.cli import (
     agent_commands,
     bench_command,
+    connect_commands,
     daemon_command,
     doctor_command,
     key_commands,
@@ -44,6 +45,7 @@ _GROUPS = (
     memory_commands,
     transfer_commands,
     agent_commands,
+    connect_commands,
     model_commands,
     doctor_command,
     log_command,
@@ -57,7 +59,7 @@ first steps:
   memlocket up                          start the memory service
   memlocket remember "deploys run on Thursdays"
   memlocket recall "when do we deploy?"
-  memlocket agent add claude-code       a token for an agent, printed once
+  memlocket connect claude-code         give an agent its own access and entry
 """
 
 

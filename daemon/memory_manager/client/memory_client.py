@@ -151,8 +151,14 @@ class MemoryClient:
     def agents(self) -> JsonObject:
         return self.connection.request("GET", "/v1/agents").body
 
-    def add_agent(self, name: str, scopes: Sequence[str]) -> JsonObject:
-        return self._post("/v1/agents", {"name": name, "scopes": list(scopes)})
+    def add_agent(
+        self, name: str, scopes: Sequence[str] | None, *, agent_id: str | None = None
+    ) -> JsonObject:
+        """Without scopes the credential gets all of them."""
+        body: dict[str, Json] = {"name": name, "agent_id": agent_id}
+        if scopes is not None:
+            body["scopes"] = list(scopes)
+        return self._post("/v1/agents", body)
 
     def revoke_agent(self, id_or_name: str) -> JsonObject:
         return self._post(f"/v1/agents/{urllib.parse.quote(id_or_name, safe='')}/revoke", {})

@@ -1,0 +1,1 @@
+"""``memlocket connect``: our entry in other programs' settings, and nothing else of theirs."""

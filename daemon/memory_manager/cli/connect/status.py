@@ -1,0 +1,116 @@
+"""Which clients are connected: what is kept here, what the vault knows, what their files say."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.cli.connect import http_client
+from memory_manager.cli.connect.change import entry_of
+from memory_manager.cli.connect.clients import CLIENTS, Launch, Places
+from memory_manager.cli.connect.journal import read_journal
+from memory_manager.cli.connect.registration import credentials_of
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import SettingsRefused, code_of
+from memory_manager.client.instance import Installation, list_installations
+from memory_manager.client.memory_client import JsonObject
+
+NO_FILE: Final = "-"
+
+
+def connection_status(context: Context, launch_of: Mapping[str, Launch]) -> dict[str, object]:
+    """The document of ``connect --status``; asks the daemon if there is one, and never fails."""
+    places = Places(context.environ)
+    known: Sequence[JsonObject] | None = None
+    service: dict[str, object] = {"reachable": False, "problem": None}
+    try:
+        with context.client() as client:
+            service["reachable"] = True
+            service["url"] = client.connection.address.url
+            known = credentials_of(client)
+    except MemlocketError as error:
+        service["problem"] = code_of(error)
+        service["reachable"] = code_of(error) not in ("daemon_not_running", "daemon_unreachable")
+    kept = {found.client: found for found in list_installations(context.environ)}
+    rows: list[dict[str, object]] = []
+    for name in (*CLIENTS, http_client.NAME, "generic"):
+        entry, path = _entry(name, launch_of, places, kept.get(name), context.environ)
+        installation = kept.get(name)
+        connected = installation is not None and installation.credential is not None
+        if not connected and entry in ("absent", NO_FILE):
+            continue
+        rows.append({
+            "client": name,
+            "title": CLIENTS[name].title if name in CLIENTS else name,
+            "agent_id": installation.agent_id if installation else None,
+            "instance_id": installation.instance_id if installation else None,
+            "credential": _credential(installation, known),
+            "last_seen": _last_seen(installation, known),
+            "entry": entry,
+            "file": str(path) if path is not None else None,
+        })  # fmt: skip
+    return {"service": service, "clients": rows}
+
+
+def _entry(
+    name: str,
+    launch_of: Mapping[str, Launch],
+    places: Places,
+    installation: Installation | None,
+    environ: Mapping[str, str],
+) -> tuple[str, Path | None]:
+    """present, outdated, foreign, absent or unreadable, and the file."""
+    if name == http_client.NAME:
+        path = http_client.settings_path(places)
+        journal = read_journal(name, environ)
+        with contextlib.suppress(MemlocketError):
+            if journal is not None and journal.edits and installation is not None:
+                change = http_client.plan_values_removal(path, journal)
+                return ("present" if change.is_needed else "outdated"), path
+        return "absent", path
+    if name not in CLIENTS:
+        return NO_FILE, None
+    client = CLIENTS[name]
+    path = client.file(places)
+    try:
+        found = entry_of(client, path)
+    except SettingsRefused:
+        return "unreadable", path
+    launch = launch_of[name]
+    if found is None:
+        return "absent", path
+    if launch.is_current(found):
+        return "present", path
+    return ("outdated" if launch.is_ours(found) else "foreign"), path
+
+
+def _known(
+    installation: Installation | None, known: Sequence[JsonObject] | None
+) -> JsonObject | None:
+    if installation is None or known is None:
+        return None
+    for credential in known:
+        if credential.get("id") == installation.credential_id:
+            return credential
+    return None
+
+
+def _credential(installation: Installation | None, known: Sequence[JsonObject] | None) -> str:
+    """valid, revoked, missing (none kept, or the vault has no such), or unknown."""
+    if installation is None or installation.credential is None:
+        return "missing"
+    if known is None:
+        return "unknown"
+    found = _known(installation, known)
+    if found is None:
+        return "missing"
+    return "revoked" if found.get("revoked_at") else "valid"
+
+
+def _last_seen(installation: Installation | None, known: Sequence[JsonObject] | None) -> str | None:
+    found = _known(installation, known)
+    seen = found.get("last_used_at") if found is not None else None
+    return str(seen) if seen else None
