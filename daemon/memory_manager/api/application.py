@@ -9,6 +9,7 @@ from aiohttp import web
 
 from memory_manager.api.callers import CallerDirectory
 from memory_manager.api.checks import Checks
+from memory_manager.api.mcp.mount import McpMount
 from memory_manager.api.rate_limit import RateLimit
 from memory_manager.api.routes import (
     agents,
@@ -55,4 +56,7 @@ def build_application(
     app = web.Application(middlewares=[checks.middleware()])
     app[DAEMON] = daemon
     register(app, ALL_ROUTES)
+    mcp = McpMount(daemon)
+    register(app, mcp.routes())
+    app.cleanup_ctx.append(mcp.living)
     return app

@@ -1,0 +1,151 @@
+"""/mcp on both doors: the SDK's ASGI application inside aiohttp, without its ways to hang.
+
+The checks have read the body already, so the application gets it in one piece and then waits: with
+the bare adapter every streamed answer spins on an empty body and stops the event loop. GET and
+DELETE never reach the SDK. Contract: xmemo.md 11.1, 11.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+from aiohttp_asgi.resource import ASGIContext
+
+from memory_manager.api.answers import FIXED_HEADERS, JSON_TYPE, json_response
+from memory_manager.api.calls import Access, call_of
+from memory_manager.api.errors import InvalidJson, MethodNotAllowed, error_response
+from memory_manager.api.routing import Route
+from memory_manager.api.strict_json import parse_value
+from memory_manager.service.daemon import Daemon
+from memory_manager.service.logs import log_event
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+PATH: Final = "/mcp"
+ALLOWED: Final = "POST, DELETE"
+PARSE_ERROR: Final = -32700
+
+_ACCEPT: Final = b"accept"
+_BOTH_TYPES: Final = b"application/json, text/event-stream"
+
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+class McpMount:
+    """Serves /mcp while ``living`` runs. The SDK is loaded by the first request, off the loop."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._stop = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._started: asyncio.Future[StreamableHTTPSessionManager] | None = None
+
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            # before any credential is looked at, and at once: clients only probe for a stream
+            Route("GET", PATH, _no_stream, Access.OPEN, at_root=True),
+            Route("DELETE", PATH, _no_session, Access.OPEN, at_root=True),
+            Route("POST", PATH, self.serve, Access.MCP, at_root=True),
+        )
+
+    async def living(self, _app: web.Application) -> AsyncIterator[None]:
+        """Cleanup context of the application: owns the task in which the SDK lives."""
+        async with asyncio.TaskGroup() as self._group:
+            yield
+            self._stop.set()
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """One JSON-RPC message."""
+        call = call_of(request)
+        try:
+            parse_value(call.body)
+        except InvalidJson as error:
+            refusal = {"code": PARSE_ERROR, "message": error.message}
+            return json_response({"jsonrpc": "2.0", "id": None, "error": refusal}, status=400)
+        manager = await self._manager()
+
+        async def application(scope: _Message, _receive: _Receive, send: _Send) -> None:
+            scope["type"] = "http"  # whatever an Upgrade header says
+            scope["state"] = {"call": call}
+            # every client takes JSON; one that says otherwise, or nothing, gets it all the same
+            headers = [pair for pair in scope["headers"] if pair[0] != _ACCEPT]
+            scope["headers"] = [*headers, (_ACCEPT, _BOTH_TYPES)]
+            await manager.handle_request(scope, _once(call.body), _with_headers(send, call))
+
+        return await ASGIContext(application, request, PATH).get_response()
+
+    async def _manager(self) -> StreamableHTTPSessionManager:
+        if self._started is None:
+            if self._group is None:
+                raise RuntimeError("the application is not set up")
+            self._started = asyncio.get_running_loop().create_future()
+            self._group.create_task(self._run(self._started))
+        return await asyncio.shield(self._started)
+
+    async def _run(self, started: asyncio.Future[StreamableHTTPSessionManager]) -> None:
+        """Load the SDK and keep its manager running until the application ends."""
+        try:
+            manager = await asyncio.to_thread(_load, self._daemon)
+            async with manager.run():
+                started.set_result(manager)
+                await self._stop.wait()
+        except Exception as error:  # the daemon goes on without MCP; each request says so
+            log_event(_log, "mcp_failed", level=logging.ERROR, error=error)
+            if not started.done():
+                started.set_exception(error)
+                self._started = None  # the next request tries again
+
+
+def _load(daemon: Daemon) -> StreamableHTTPSessionManager:
+    """On a thread: the import takes about a second and 40 MB."""
+    from memory_manager.api.mcp.server import build_manager
+
+    return build_manager(daemon)
+
+
+async def _no_stream(request: web.Request) -> web.Response:
+    response = error_response(MethodNotAllowed(), call_of(request).request_id)
+    response.headers["Allow"] = ALLOWED
+    return response
+
+
+async def _no_session(_request: web.Request) -> web.Response:
+    """There are no sessions to end; clients that invent an id may still say goodbye."""
+    return web.Response(status=204)
+
+
+def _once(body: bytes) -> _Receive:
+    given = False
+
+    async def receive() -> _Message:
+        nonlocal given
+        if given:
+            await asyncio.Event().wait()  # for ever: the SDK cancels the task that waits here
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _with_headers(send: _Send, call: Any) -> _Send:
+    """The headers of every answer of ours; the checks cannot add them to one that has begun."""
+
+    async def send_on(message: _Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = {name.lower(): value for name, value in message.get("headers", ())}
+            headers.setdefault(b"content-type", JSON_TYPE.encode())
+            for name, value in {**FIXED_HEADERS, "X-Request-ID": call.request_id}.items():
+                headers[name.lower().encode()] = value.encode()
+            message = {**message, "headers": list(headers.items())}
+        await send(message)
+
+    return send_on
