@@ -20,11 +20,13 @@ from memory_manager.vault.filters import RowFilter, TimeAxis, parse_path_filter
 from memory_manager.vault.rows import (
     DEFAULT_BUCKET,
     MAX_CONTENT_CHARACTERS,
+    RECALLED_KINDS,
     UNSET,
     ForgetMode,
     MemoryChange,
     MemoryDraft,
     MemoryType,
+    RecordKind,
 )
 
 MAX_PATH_CHARACTERS: Final = 4_096
@@ -43,6 +45,8 @@ _ORDERS: Final = {order.value: order for order in TimeOrder}
 _SPLIT_AXIS: Final = "split_filter_created_order_updated"
 _AXES: Final = {"created_at": False, "updated_at": True, _SPLIT_AXIS: True}
 _ACTIVITY_LOG: Final = "activity_log"
+ACTIVITY_KINDS: Final = (*RECALLED_KINDS, RecordKind.EVENT)
+"""What the activity feed shows: the timeline too."""
 _QUERY_MODES: Final = {"topic": False, _ACTIVITY_LOG: True}
 _MODES: Final = {mode.value: mode for mode in ForgetMode}
 _MEMORY_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -224,6 +228,7 @@ def _search(
     )
     activity_log = fields.choice("query_mode", _QUERY_MODES) or False
     if activity_log:
+        row_filter = dataclasses.replace(row_filter, kinds=ACTIVITY_KINDS)
         for bound in ("since", "until"):
             if not fields.text(bound):
                 fields.refuse(bound, "activity_log needs both since and until", "missing")

@@ -20,6 +20,7 @@ from memory_manager.vault.rows import (
     MemoryRow,
     MemoryType,
     MemoryVersion,
+    RecordKind,
     RowStatus,
     WriteStatus,
 )
@@ -53,6 +54,7 @@ class RecordVersion:
     provenance: Document = dataclasses.field(default_factory=dict[str, JsonValue], repr=False)
     semantic_key: str | None = dataclasses.field(default=None, repr=False)
     expires_at_ms: int | None = None
+    item: Document = dataclasses.field(default_factory=dict[str, JsonValue], repr=False)
     writer: Writer = dataclasses.field(default_factory=Writer)
     reason: str | None = dataclasses.field(default=None, repr=False)
 
@@ -60,6 +62,9 @@ class RecordVersion:
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryRecord:
     """The current state of one memory and, oldest first, how it came to be.
+
+    ``kind`` and ``item`` are those of the vault's rows: reminders, events and the like are records
+    too. Times inside ``item`` stay milliseconds; their names say so.
 
     ``versions`` is empty for a record from elsewhere; times are None when the source has none.
     ``memory_type`` None leaves the choice to the store.
@@ -79,6 +84,8 @@ class MemoryRecord:
     provenance: Document = dataclasses.field(default_factory=dict[str, JsonValue], repr=False)
     semantic_key: str | None = dataclasses.field(default=None, repr=False)
     expires_at_ms: int | None = None
+    kind: RecordKind = RecordKind.MEMORY
+    item: Document = dataclasses.field(default_factory=dict[str, JsonValue], repr=False)
     created_at_ms: int | None = None
     updated_at_ms: int | None = None
     writer: Writer = dataclasses.field(default_factory=Writer)
@@ -102,6 +109,8 @@ def record_from_row(row: MemoryRow, versions: Sequence[MemoryVersion]) -> Memory
         provenance=row.provenance,
         semantic_key=row.semantic_key,
         expires_at_ms=row.expires_at_ms,
+        kind=row.kind,
+        item=row.item,
         created_at_ms=row.created_at_ms,
         updated_at_ms=row.updated_at_ms,
         writer=Writer(row.writer.identity, row.writer.client),
@@ -126,6 +135,7 @@ def _version_from_row(version: MemoryVersion) -> RecordVersion:
         provenance=version.provenance,
         semantic_key=version.semantic_key,
         expires_at_ms=version.expires_at_ms,
+        item=version.item,
         writer=Writer(version.writer.identity, version.writer.client),
         reason=version.reason,
     )
@@ -137,6 +147,7 @@ def record_as_json(record: MemoryRecord) -> dict[str, JsonValue]:
         "memlocket": RECORD_KIND,
         "schema": RECORD_SCHEMA,
         "id": record.id,
+        "kind": record.kind,
         **_common_json(record),
         "created_at": _optional_time(record.created_at_ms),
         "updated_at": _optional_time(record.updated_at_ms),
@@ -169,6 +180,7 @@ def _common_json(part: MemoryRecord | RecordVersion) -> dict[str, JsonValue]:
         "provenance": dict(part.provenance),
         "semantic_key": part.semantic_key,
         "expires_at": _optional_time(part.expires_at_ms),
+        **({"item": dict(part.item)} if part.item else {}),
         "writer": _writer_as_json(part.writer),
     }
 
@@ -207,7 +219,10 @@ def _parse(fields: Fields, default_path: str) -> MemoryRecord:
     content = next(
         (found for name in ("content", "text", "memory") if (found := fields.text(name))), None
     )
-    if content is None or not content.strip():
+    # a foreign object may use these two names for something else
+    own = "memlocket" in fields.document
+    kind = RecordKind((fields.one_of("kind", list(RecordKind)) if own else None) or "memory")
+    if content is None or (kind is RecordKind.MEMORY and not content.strip()):
         raise InvalidRecord("A record needs a text in 'content'.", field="content")
     if fields.status("status") is RowStatus.DELETED and not fields.document.get("versions"):
         raise InvalidRecord("A forgotten memory without a history has nothing to keep.")
@@ -230,6 +245,8 @@ def _parse(fields: Fields, default_path: str) -> MemoryRecord:
         provenance=fields.mapping("provenance"),
         semantic_key=fields.text("semantic_key"),
         expires_at_ms=fields.time("expires_at"),
+        kind=kind,
+        item=fields.mapping("item") if own else {},
         created_at_ms=fields.time("created_at"),
         updated_at_ms=fields.time("updated_at"),
         writer=fields.writer("writer"),
@@ -262,6 +279,7 @@ def _parse_version(fields: Fields) -> RecordVersion:
         provenance=fields.mapping("provenance"),
         semantic_key=fields.text("semantic_key"),
         expires_at_ms=fields.time("expires_at"),
+        item=fields.mapping("item"),
         writer=fields.writer("writer"),
         reason=fields.text("reason"),
     )

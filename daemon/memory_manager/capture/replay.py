@@ -19,6 +19,7 @@ from memory_manager.vault.rows import (
     MemoryChange,
     MemoryDraft,
     MemoryRow,
+    RecordKind,
     RowStatus,
     WriteOutcome,
     WriteStatus,
@@ -54,7 +55,7 @@ def replay_record(
         return _outcome(
             memories.remember(transaction, _draft_of(record), _author(record, importer))
         )
-    history = [_imported(version, importer) for version in record.versions]
+    history = [_imported(version, record.kind, importer) for version in record.versions]
     stored = memories.import_history(
         transaction, history, memory_id=record.id, created_at_ms=record.created_at_ms
     )
@@ -114,9 +115,11 @@ def _draft_of(record: MemoryRecord) -> MemoryDraft:
         provenance=record.provenance,
         semantic_key=record.semantic_key,
         expires_at_ms=record.expires_at_ms,
-        dedupe=record.id is None,
+        dedupe=record.id is None and record.kind is RecordKind.MEMORY,
         created_at_ms=record.created_at_ms,
         id=record.id,
+        kind=record.kind,
+        item=record.item,
     )
 
 
@@ -128,7 +131,7 @@ def _author(record: MemoryRecord, importer: Attribution) -> Attribution:
     return dataclasses.replace(importer, identity=labels.identity, client=labels.client)
 
 
-def _imported(version: RecordVersion, importer: Attribution) -> ImportedVersion:
+def _imported(version: RecordVersion, kind: RecordKind, importer: Attribution) -> ImportedVersion:
     """A version with its own labels; the credential is always that of the import."""
     draft = MemoryDraft(
         content=version.content or "",
@@ -143,6 +146,8 @@ def _imported(version: RecordVersion, importer: Attribution) -> ImportedVersion:
         provenance=version.provenance,
         semantic_key=version.semantic_key,
         expires_at_ms=version.expires_at_ms,
+        kind=kind,
+        item=version.item,
     )
     return ImportedVersion(
         action=version.action,

@@ -43,12 +43,16 @@ _REFUSALS: Final = (Conflict, InvalidInput, InvalidRecord, NotFound, TooLarge)
 
 
 async def export(request: web.Request) -> web.StreamResponse:
-    """Archive records, one per line, oldest first. An admin act: a fresh passphrase is needed."""
+    """Archive records of every kind, one per line, oldest first. An admin act: a fresh passphrase
+    is needed.
+    """
     daemon = daemon_of(request)
     await asyncio.to_thread(daemon.lifecycle.require_admin)
     store = daemon.store()
     fields = Fields.of_query(dict(request.query))
-    chosen = RowFilter(include_deleted=fields.flag("include_deleted"), include_hidden=True)
+    chosen = RowFilter(
+        include_deleted=fields.flag("include_deleted"), include_hidden=True, kinds=None
+    )
     rowids = await store.read(lambda connection: queries.list_rowids(connection, chosen, now_ms()))
     response = web.StreamResponse()
     response.content_type = EXPORT_TYPE
