@@ -153,7 +153,9 @@ class _Reader:
             raise self._refusal()
         self._at = found.end()
         if self._json5:
-            return _ESCAPE5.sub(_unescaped, found[0][1:-1])
+            plain = _ESCAPE5.sub(_unescaped, found[0][1:-1])
+            # two escapes may be the halves of one character
+            return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return str(json.loads(found[0]))
 
     def _items(self, closing: str, read: Callable[[], Node]) -> list[Node]:

@@ -52,14 +52,14 @@ def insertion(text: str, path: Sequence[str], value: Mapping[str, object], newli
 
 
 def without(text: str, path: Sequence[str]) -> str:
-    """The text without the table at ``path``: from its header to one of the next headers, whichever
+    """The text without the table at ``path``: from its header to that of the next headers which
     leaves exactly the rest of the document.
     """
     name = r"\s*\.\s*".join(f"(?:{key}|\"{key}\"|'{key}')" for key in map(re.escape, path))
     document = parse(text)
     wanted = (removed(document, path, prune=False), removed(document, path, prune=True))
-    for header in re.finditer(rf"^[ \t]*\[\s*{name}\s*\]", text, re.MULTILINE):
-        start = header.start()
+    for header in re.finditer(rf"^(\ufeff?)[ \t]*\[\s*{name}\s*\]", text, re.MULTILINE):
+        start = header.end(1)
         ends = [found.start() for found in _HEADER.finditer(text, header.end())]
         for end in (*ends, len(text)):
             shorter = text[:start] + text[end:]
