@@ -10,16 +10,26 @@ from aiohttp import web
 from memory_manager.api.callers import CallerDirectory
 from memory_manager.api.checks import Checks
 from memory_manager.api.mcp.mount import McpMount
+from memory_manager.api.pages import consent, entry, me
+from memory_manager.api.pages import device as device_page
+from memory_manager.api.pages.owner import SESSIONS
+from memory_manager.api.pages.render import load_templates
+from memory_manager.api.pages.sessions import OwnerSessions
 from memory_manager.api.rate_limit import RateLimit
 from memory_manager.api.routes import (
     agents,
+    approvals,
     control,
+    device,
+    discovery,
     health,
     items,
     listing,
     memory,
+    oauth,
     recall,
     remember,
+    settings,
     token,
     vault,
 )
@@ -38,6 +48,15 @@ ALL_ROUTES: Final[tuple[Route, ...]] = (
     *vault.ROUTES,
     *agents.ROUTES,
     *control.ROUTES,
+    *approvals.ROUTES,
+    *settings.ROUTES,
+    *discovery.ROUTES,
+    *device.ROUTES,
+    *oauth.ROUTES,
+    *entry.ROUTES,
+    *me.ROUTES,
+    *device_page.ROUTES,
+    *consent.ROUTES,
 )
 
 
@@ -55,6 +74,8 @@ def build_application(
     checks = Checks(tcp_port=tcp_port, callers=callers, rule_of=rule_of, rate_limit=RateLimit())
     app = web.Application(middlewares=[checks.middleware()])
     app[DAEMON] = daemon
+    app[SESSIONS] = OwnerSessions(daemon.daemon_id)
+    load_templates()
     register(app, ALL_ROUTES)
     mcp = McpMount(daemon)
     register(app, mcp.routes())

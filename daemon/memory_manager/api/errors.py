@@ -121,6 +121,24 @@ class ForeignPeer(RequestError):
     status = 403
 
 
+class StaleForm(RequestError):
+    """A form that did not come from a page of this session."""
+
+    code = "stale_form"
+    title = "Form refused"
+    default_message = "This form is no longer valid. Open the page again and repeat it there."
+    status = 403
+
+
+class InvalidLogin(RequestError):
+    """A login that cannot be answered anywhere: unknown client, other address, ended."""
+
+    code = "invalid_login"
+    title = "Login refused"
+    default_message = "This login cannot go on; start it again in the program."
+    status = 400
+
+
 class ForeignHost(RequestError):
     """The Host header does not name this daemon."""
 

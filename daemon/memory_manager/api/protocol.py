@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
-from memory_manager.api.answers import JSON_TYPE, add_fixed_headers
+from memory_manager.api.answers import HTML_TYPE, JSON_TYPE, add_fixed_headers
 from memory_manager.api.errors import RequestError, error_response
 from memory_manager.base.errors import MemlocketError
 
@@ -22,7 +22,7 @@ LINGER_SECONDS: Final = 1.0
 MAX_HEADER_BYTES: Final = 8_190
 MAX_LINE_BYTES: Final = 65_536  # 4 000 characters of a query may take 12 bytes each in a URL
 
-ALLOWED_TYPES: Final = frozenset({JSON_TYPE, "application/x-ndjson"})
+ALLOWED_TYPES: Final = frozenset({JSON_TYPE, HTML_TYPE, "application/x-ndjson"})
 
 # the log keeps no message of a record that is not an event of ours, so aiohttp may use it as it is
 _log = logging.getLogger(__name__)

@@ -50,6 +50,7 @@ class DaemonOptions:
     insecure_key_file: Path | None = None
     service: bool = False
     embeddings: EmbeddingsMode = EmbeddingsMode.AUTO
+    auto_approve: bool = False
 
 
 def run_daemon(options: DaemonOptions) -> int:
@@ -115,6 +116,7 @@ class _Run:
             embeddings=self._options.embeddings,
             has_terminal=not self._options.service and sys.stdin is not None and sys.stdin.isatty(),
             safe_mode=history.wants_safe_mode(now_ms()),
+            auto_approve=self._options.auto_approve,
         )
         daemon = Daemon(self._places, settings, history)
         crash.watch_fatal_signals(self._places.log, daemon.version)

@@ -239,3 +239,9 @@ class LoginDesk:
 def plain_code(text: str) -> str:
     """A user code as it is compared: capital letters only."""
     return "".join(letter for letter in text.upper() if letter.isalnum())
+
+
+def shown_name(declared: str, fallback: str) -> str:
+    """What a client calls itself, without anything that could disguise it on a page or terminal."""
+    plain = "".join(letter for letter in declared if letter.isprintable()).strip()
+    return plain or fallback

@@ -96,6 +96,11 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
         help="open the vault with a key file: for tests and sandboxes only",
     )
     parser.add_argument("--no-embeddings", action="store_true", help="recall by words only")
+    parser.add_argument(
+        "--auto-approve",
+        action="store_true",
+        help="approve every login by itself: for tests only, until the service stops",
+    )
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:

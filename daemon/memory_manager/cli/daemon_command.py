@@ -26,5 +26,6 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             port=arguments.port or 0,
             insecure_key_file=arguments.insecure_key_file,
             embeddings=EmbeddingsMode.OFF if arguments.no_embeddings else EmbeddingsMode.AUTO,
+            auto_approve=arguments.auto_approve,
         )
     )

@@ -50,6 +50,8 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
         options += ["--insecure-key-file", str(arguments.insecure_key_file.absolute())]
     if arguments.no_embeddings:
         options.append("--no-embeddings")
+    if arguments.auto_approve:
+        options.append("--auto-approve")
     start, address = service_process.start_daemon(context.environ, context.directories.log, options)
     with context.client() as client:
         status = client.status()
@@ -118,6 +120,13 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
             ("recovery words", vault.get("recovery")),
             ("memories", counts.get("memories")),
             ("agents", counts.get("agents")),
+            ("approvals", _approvals_line(_section(status, "approvals"))),
+            (
+                "to destroy",
+                f"{counts['awaiting_destruction']} wait for your word: memlocket destroy"
+                if counts.get("awaiting_destruction")
+                else None,
+            ),
             ("embeddings", _embeddings_line(embeddings)),
             ("", f"{embeddings['remedy']}" if embeddings.get("remedy") else None),
         ]
@@ -135,6 +144,14 @@ def _vault_line(vault: _Section) -> str:
         if vault.get("insecure")
         else line
     )
+
+
+def _approvals_line(approvals: _Section) -> str | None:
+    waiting = approvals.get("waiting")
+    parts = [f"{waiting} waiting: memlocket approvals"] if waiting else []
+    if approvals.get("auto_approve"):
+        parts.append("AUTO-APPROVE IS ON: every login gets access without you")
+    return "; ".join(parts) or None
 
 
 def _reason(vault: _Section) -> str:

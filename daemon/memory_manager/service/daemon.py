@@ -33,6 +33,7 @@ from memory_manager.service.events import (
     VaultClosing,
     VaultUnlocked,
 )
+from memory_manager.service.logins import Logins
 from memory_manager.service.logs import level_of, log_event
 from memory_manager.vault.housekeeping import tidy
 from memory_manager.vault.lifecycle import VaultLifecycle
@@ -59,6 +60,7 @@ class DaemonSettings:
     embeddings: EmbeddingsMode = EmbeddingsMode.AUTO
     has_terminal: bool = False
     safe_mode: bool = False  # several crashes in a row: no embeddings
+    auto_approve: bool = False  # every login is approved by itself; never from a file
 
 
 class Daemon:
@@ -85,6 +87,12 @@ class Daemon:
             directories.vault,
             open_store=_open_store,
             listeners=[_RecallFollowsVault(self)],
+        )
+        self.logins = Logins(
+            auto_approve=settings.auto_approve,
+            writable_store=self.writable_store,
+            peek=self.lifecycle.peek,
+            changed=self.credentials_changed,
         )
         self.addresses: Discovery | None = None  # once the doors are open
         self._tidy_after = time.monotonic() + FIRST_TIDY_SECONDS
@@ -152,6 +160,13 @@ class Daemon:
         except MemlocketError:
             return False
         return True
+
+    async def require_present_owner(self) -> None:
+        """Giving and taking access is an admin act (vault.md 4.2): PassphraseRequired without a
+        fresh passphrase, except where a key file opened the vault.
+        """
+        if not self.lifecycle.status().insecure:
+            await asyncio.to_thread(self.lifecycle.require_admin)
 
     def credentials_changed(self) -> None:
         self.events.publish(CredentialsChanged())

@@ -22,8 +22,13 @@ async def daemon_status(daemon: Daemon, *, with_counts: bool) -> dict[str, objec
         "daemon": _process(daemon),
         "vault": daemon.vault_json(),
         "embeddings": daemon.recall.status(),
+        "approvals": {"auto_approve": daemon.settings.auto_approve},
     }
     if with_counts:
+        found["approvals"] = {
+            "auto_approve": daemon.settings.auto_approve,
+            "waiting": len(daemon.logins.desk.pending()),
+        }
         found["counts"] = await _counts(daemon)
     return found
 
@@ -46,6 +51,7 @@ async def _counts(daemon: Daemon) -> dict[str, int] | None:
         return {
             "memories": queries.count_rows(connection, RowFilter(), now_ms()),
             "agents": sum(1 for credential in issued if credential.revoked_at_ms is None),
+            "awaiting_destruction": queries.count_awaiting_destruction(connection),
         }
 
     store = daemon.lifecycle.peek()  # looking at the status must not keep an idle vault open

@@ -7,10 +7,12 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from memory_manager.base.errors import InvalidInput
+from memory_manager.vault import audit
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
+    from memory_manager.vault.rows import Attribution
     from memory_manager.vault.transaction import Transaction
 
 
@@ -42,6 +44,12 @@ def set_flag(transaction: Transaction, flag: Flag, value: bool) -> None:
         " ON CONFLICT(name) DO UPDATE SET value = excluded.value",
         (flag.name, json.dumps(value)),
     )
+
+
+def change_flag(transaction: Transaction, flag: Flag, value: bool, actor: Attribution) -> None:
+    """``set_flag`` with an entry in the audit."""
+    set_flag(transaction, flag, value)
+    audit.record(transaction, "setting.changed", None, actor, {"name": flag.name, "value": value})
 
 
 def flag_by_name(name: str) -> Flag:

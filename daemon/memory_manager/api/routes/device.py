@@ -1,0 +1,112 @@
+"""Device login of command-line clients: start and poll (xmemo.md 9). Approval is the owner's."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from aiohttp import web
+
+from memory_manager.api.answers import json_response
+from memory_manager.api.calls import Access, call_of
+from memory_manager.api.parsing import Fields
+from memory_manager.api.routing import Route, daemon_of
+from memory_manager.auth.logins import LIFE_SECONDS, LoginKind, Poll, shown_name
+from memory_manager.auth.scopes import Scope, format_scopes, known_scopes
+from memory_manager.base.errors import MemlocketError
+from memory_manager.vault.credentials import UNNAMED_CLIENT
+from memory_manager.vault.status import VaultState
+
+MAX_CLIENT_CHARACTERS: Final = 256
+MAX_CODE_CHARACTERS: Final = 256
+
+_GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:device_code"
+_SAID: Final = {
+    "authorization_pending": "The owner has not decided yet.",
+    "slow_down": "Wait longer between two requests.",
+    "access_denied": "The owner refused this login.",
+    "expired_token": "This login has ended; start a new one.",
+    "setup_required": "There is no vault yet: memlocket init",
+    "unsupported_grant_type": "Only the device code grant is known here.",
+}
+
+
+def refused(error: str) -> web.Response:
+    """The plain errors of this protocol: 400 with ``error`` as a string."""
+    said = _SAID[error]
+    return json_response({"error": error, "error_description": said, "detail": said}, status=400)
+
+
+def owner_account() -> dict[str, object]:
+    """Who the client is logged in as. There is one owner, and nothing of them leaves here."""
+    return {"user_id": "owner", "id": "owner", "name": "owner", "display_name": "Memlocket owner"}
+
+
+def asked_scopes(value: object) -> frozenset[Scope]:
+    """The known part of a list or of text with blanks between."""
+    if isinstance(value, str):
+        return known_scopes(value)
+    if isinstance(value, list):
+        return known_scopes([str(name) for name in cast("list[object]", value)])
+    return known_scopes("")
+
+
+async def start(request: web.Request) -> web.Response:
+    """A request that waits for the owner; 200 with both codes."""
+    call = call_of(request)
+    body = call.json_object()
+    fields = Fields.of_body(body)
+    declared = fields.text("client_id", limit=MAX_CLIENT_CHARACTERS) or ""
+    fields.check()
+    name = shown_name(declared, UNNAMED_CLIENT)
+    desk = daemon_of(request).logins.desk
+    asked = body.get("scopes", body.get("scope"))
+    login, device_code = desk.start(LoginKind.DEVICE, name, asked_scopes(asked))
+    page = f"{call.base_url}/device"
+    return json_response(
+        {
+            "device_code": device_code,
+            "user_code": login.user_code,
+            "verification_uri": page,
+            "verification_uri_complete": f"{page}?user_code={login.user_code}",
+            "interval": login.interval_seconds,
+            "expires_in": LIFE_SECONDS,
+        }
+    )
+
+
+async def poll(request: web.Request) -> web.Response:
+    """The token, once, after the owner approved; otherwise 400 that says what to do."""
+    fields = Fields.of_body(call_of(request).json_object())
+    code = fields.text("device_code", limit=MAX_CODE_CHARACTERS) or ""
+    grant_type = fields.text("grant_type", limit=MAX_CODE_CHARACTERS) or _GRANT_TYPE
+    fields.check()
+    if grant_type != _GRANT_TYPE:
+        return refused("unsupported_grant_type")
+    daemon = daemon_of(request)
+    if daemon.lifecycle.state is VaultState.ABSENT:
+        return refused("setup_required")
+    answer, login = daemon.logins.desk.poll(code)
+    if login is None:
+        return refused(answer.value)
+    try:
+        credential, token = await daemon.logins.issue_key(login)
+    except MemlocketError:
+        # approved, but the vault was closed meanwhile: a client goes on polling until it opens
+        return refused(Poll.PENDING.value)
+    scope = " ".join(format_scopes(credential.scopes))
+    return json_response(
+        {
+            "access_token": token,
+            "token": token,
+            "token_type": "Bearer",
+            "scope": scope,
+            "scopes": format_scopes(credential.scopes),
+            "user": owner_account(),
+        }
+    )
+
+
+ROUTES: Final = (
+    Route("POST", "/auth/device/start", start, Access.OPEN),
+    Route("POST", "/auth/device/token", poll, Access.OPEN),
+)
