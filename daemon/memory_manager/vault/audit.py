@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from memory_manager.security.gate import Surface, may_recall
+from memory_manager.vault import queries
 from memory_manager.vault.row_codec import attribution_columns, decode_attribution, encode_json
-from memory_manager.vault.rows import Attribution
+from memory_manager.vault.rows import Attribution, RecordKind
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
 AuditDetail = Mapping[str, "int | bool | str | Sequence[str] | None"]
+_PAGE = 500
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:#-]{0,79}")
 
 
@@ -97,6 +100,56 @@ def events(
         )
         for number, at_ms, found_action, target, *who, detail in rows
     ]
+
+
+RECORD_ACTIONS = tuple(f"{kind.value}." for kind in RecordKind)
+"""What an action on a record starts with; other entries are about the vault and its keys."""
+
+
+def record_events(
+    connection: Connection,
+    *,
+    prefixes: Sequence[str] = RECORD_ACTIONS,
+    suffixes: Sequence[str] = (),
+    action: str | None = None,
+    target_id: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    limit: int = 100,
+) -> list[AuditEvent]:
+    """Entries about records in ``[since, until)``, newest first, without those of a record that the
+    gate hides: a hidden row shows in no list. ``suffixes``: any of these ends the action.
+    """
+    found: list[AuditEvent] = []
+    before: int | None = None
+    while len(found) < limit:
+        page = events(
+            connection,
+            action=action,
+            target_id=target_id,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            before=before,
+            limit=_PAGE,
+        )
+        found += [
+            event
+            for event in page
+            if event.action.startswith(tuple(prefixes))
+            and (not suffixes or event.action.endswith(tuple(suffixes)))
+            and _may_be_shown(connection, event.target_id)
+        ]
+        if len(page) < _PAGE:
+            break
+        before = page[-1].number
+    return found[:limit]
+
+
+def _may_be_shown(connection: Connection, target_id: str | None) -> bool:
+    if target_id is None:
+        return True
+    row = queries.get_row(connection, target_id, include_deleted=True)
+    return row is None or may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed
 
 
 def _check_code(value: object) -> None:

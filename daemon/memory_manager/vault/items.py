@@ -87,17 +87,27 @@ def count_items(connection: Connection, item_filter: ItemFilter, now_ms: int) ->
     return int(number)
 
 
-def amounts(connection: Connection, item_filter: ItemFilter, now_ms: int) -> tuple[int, int]:
-    """Sum in millionths and number of the expenses that pass."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spent:
+    """Expenses of one currency: their sum in millionths and their number."""
+
+    currency: str
+    micros: int
+    count: int
+
+
+def spent(connection: Connection, item_filter: ItemFilter, now_ms: int) -> list[Spent]:
+    """Sums of the expenses that pass, the currency with most of them first."""
     condition, parameters = item_filter.condition(now_ms)
-    total = count = 0
+    totals: dict[str, tuple[int, int]] = {}
     # summed here: SQLite's sum() fails beyond 64 bits
-    for (micros,) in connection.execute(
-        f"SELECT i.amount_micros FROM {_TABLES} WHERE {condition}", parameters
+    for currency, micros in connection.execute(
+        f"SELECT i.label, i.amount_micros FROM {_TABLES} WHERE {condition}", parameters
     ):
-        total += micros or 0
-        count += 1
-    return total, count
+        total, count = totals.get(currency or "", (0, 0))
+        totals[currency or ""] = total + (micros or 0), count + 1
+    sums = [Spent(name, *numbers) for name, numbers in totals.items()]
+    return sorted(sums, key=lambda found: (-found.count, found.currency))
 
 
 def state_in_slot(

@@ -52,6 +52,18 @@ async def list_answer(
     return Answer(200, named_lists(found, names, {"total": total}))
 
 
+def within(found: Iterable[dict[str, object]], share: int) -> list[dict[str, object]]:
+    """The leading items that fit into one of ``share`` parts of an answer."""
+    fitting: list[dict[str, object]] = []
+    room = MAX_ANSWER_BYTES // share
+    for item in found:
+        room -= len(json_text(item).encode("utf-8", "replace"))
+        if room < 0 and fitting:
+            break
+        fitting.append(item)
+    return fitting
+
+
 def named_lists(
     found: Iterable[Mapping[str, object]], names: tuple[str, ...], rest: Mapping[str, object]
 ) -> str:

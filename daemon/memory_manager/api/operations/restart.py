@@ -8,7 +8,6 @@ from typing import Final
 
 from sqlcipher3.dbapi2 import Connection
 
-from memory_manager.api.answers import json_text
 from memory_manager.api.calls import Call
 from memory_manager.api.item_requests import (
     DEFAULT_STATE_KEY,
@@ -17,9 +16,9 @@ from memory_manager.api.item_requests import (
     parse_restore_snapshot,
     parse_snapshot,
 )
-from memory_manager.api.items import MAX_ANSWER_BYTES, row_item
+from memory_manager.api.items import row_item
 from memory_manager.api.operations.answer import Answer, Written, written
-from memory_manager.api.operations.item_access import dual_item, item_of_kind
+from memory_manager.api.operations.item_access import dual_item, item_of_kind, within
 from memory_manager.api.operations.state import state_answer
 from memory_manager.api.requests import parse_memory_id
 from memory_manager.base.errors import NotFound
@@ -39,7 +38,6 @@ from memory_manager.vault.transaction import Transaction
 
 NOTHING: Final = {"restored": False, "status": "not_found"}
 RESTORE_EVENT: Final = "restart_restored"
-_LIST_BYTES: Final = MAX_ANSWER_BYTES // 5
 
 
 async def create_restart_snapshot(
@@ -170,22 +168,13 @@ def _answer(
         "session_id": row.item.get("session_id"),
         "snapshot": {
             "active_state": None if state is None else row_item(state, call.identity),
-            "timeline": _fitting(found.timeline, call),
-            "reminders": _fitting(found.reminders, call),
-            "decisions": _fitting(found.decisions, call),
+            "timeline": _listed(found.timeline, call),
+            "reminders": _listed(found.reminders, call),
+            "decisions": _listed(found.decisions, call),
         },
         "state_update": None if outcome is None else state_answer(outcome),
     }
 
 
-def _fitting(rows: Iterable[MemoryRow], call: Call) -> list[dict[str, object]]:
-    """The leading items that leave room for the other lists in one answer."""
-    fitting: list[dict[str, object]] = []
-    used = 0
-    for row in rows:
-        item = row_item(row, call.identity)
-        used += len(json_text(item).encode("utf-8", "replace"))
-        if used > _LIST_BYTES:
-            break
-        fitting.append(item)
-    return fitting
+def _listed(rows: Iterable[MemoryRow], call: Call) -> list[dict[str, object]]:
+    return within((row_item(row, call.identity) for row in rows), 5)

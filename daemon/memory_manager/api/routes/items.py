@@ -1,11 +1,20 @@
-"""Records beside memories: state, timeline, restart, reminders, decisions (xmemo.md 6.6-6.7)."""
+"""Records beside memories, the ledger, the audit and what skills store (xmemo.md 6.6-6.9)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from memory_manager.api.calls import Access
-from memory_manager.api.operations import decisions, reminders, restart, state, timeline
+from memory_manager.api.operations import (
+    audit,
+    decisions,
+    ledger,
+    reminders,
+    restart,
+    state,
+    timeline,
+    xsk,
+)
 from memory_manager.api.reading import reading
 from memory_manager.api.routing import Route
 from memory_manager.api.write_once import writing
@@ -22,4 +31,14 @@ ROUTES: Final = (
     Route("POST", "/decisions", writing(decisions.create_decision), Access.WRITE),
     Route("GET", "/decisions", reading(decisions.list_decisions), Access.READ),
     Route("POST", "/decisions/{id}/resolve", writing(decisions.resolve_decision), Access.WRITE),
+    Route(
+        "GET",
+        "/me/ledger/monthly-summary",
+        reading(ledger.monthly_ledger_summary),
+        Access.LEDGER_READ,
+    ),
+    Route("GET", "/audit/events", reading(audit.list_audit_events), Access.READ),
+    Route("GET", "/audit/consolidation", reading(audit.audit_consolidation), Access.READ),
+    Route("POST", "/memories", writing(xsk.add_skill_memory), Access.WRITE),
+    Route("POST", "/memory-conflicts", writing(xsk.add_memory_conflict), Access.WRITE),
 )
