@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WORKING_BONUS = 0.05
 RECENT_SPAN_BONUS = 0.05
+_SPARE_ROWS = 10
+_SCORE_ROUNDING = 1e-8
 LISTED_SCORE = 1.0
 """The score of a row that was asked for by its id, key or path, or listed without a query."""
 
@@ -54,31 +56,81 @@ def _chunks(items: Sequence[int], size: int) -> Iterable[Sequence[int]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def rank(
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ranking:
+    """``rows`` best first, at least as many as were asked for if there are; with their facts.
+
+    ``candidates`` counts the rows that either leg proposed, without those seen to be hidden since.
+    """
+
+    rows: list[FusedRow]
+    facts: dict[int, RowFacts]
+    candidates: int
+
+
+def best_rows(
+    connection: Connection,
     fused: Sequence[FusedRow],
+    request: SearchRequest,
+    exact: Sequence[int],
+    now_ms: int,
+) -> Ranking:
+    """The final order. Only rows that can still be in the answer are looked at once more.
+
+    Both legs asked filter and gate; a few rows may have been hidden since. Should they be many, or
+    too few be left, every candidate is looked at.
+    """
+    for looked in (_contenders(fused, request), len(fused)):
+        chosen = list(fused[:looked])
+        if exact:
+            chosen += [row for row in fused[looked:] if row.rowid in exact]
+        wanted = {*exact, *(row.rowid for row in chosen)}
+        facts = facts_of(connection, wanted, request, now_ms)
+        hidden = len(wanted) - len(facts)
+        if looked == len(fused) or hidden <= _SPARE_ROWS:
+            break
+    proposed = len({*exact, *(row.rowid for row in fused)})
+    return Ranking(rank(chosen, facts, request, exact), facts, proposed - hidden)
+
+
+def _contenders(fused: Sequence[FusedRow], request: SearchRequest) -> int:
+    """How many of the first rows can come among the best ``limit``, some spare ones included."""
+    last = request.limit + _SPARE_ROWS - 1
+    if last >= len(fused):
+        return len(fused)
+    least = fused[last].score - _greatest_bonus(request) - _SCORE_ROUNDING
+    count = last + 1
+    while count < len(fused) and fused[count].score >= least:
+        count += 1
+    return count
+
+
+def rank(
+    fused: Iterable[FusedRow],
     facts: dict[int, RowFacts],
     request: SearchRequest,
     exact: Sequence[int],
 ) -> list[FusedRow]:
     """The gated rows in their final order: exact matches first, bonuses added, ties newer first."""
     place = {rowid: number for number, rowid in enumerate(exact) if rowid in facts}
-    ranked = {row.rowid: row for row in fused if row.rowid in facts}
-    for rowid, row in ranked.items():
-        score = row.score + _bonus(facts[rowid], request)
-        ranked[rowid] = dataclasses.replace(row, score=score)
+    known = {row.rowid: row for row in fused if row.rowid in facts}
     for rowid in place:
-        known = ranked.get(rowid) or FusedRow(rowid, 0.0, None, 0.0, None, 0.0)
-        ranked[rowid] = dataclasses.replace(known, score=LISTED_SCORE)
-    ordered = sorted(
-        ranked.values(),
-        key=lambda row: (
-            place.get(row.rowid, len(place)),
-            -round(row.score, 9),
-            -facts[row.rowid].updated_at_ms,
-            -row.rowid,
-        ),
-    )
-    return [dataclasses.replace(row, score=min(row.score, 1.0)) for row in ordered]
+        known.setdefault(rowid, FusedRow(rowid, 0.0, None, 0.0, None, 0.0))
+    keyed: list[tuple[int, float, int, int, float]] = []
+    for rowid, row in known.items():
+        exactly = place.get(rowid, len(place))
+        listed = exactly < len(place)
+        score = LISTED_SCORE if listed else row.score + _bonus(facts[rowid], request)
+        keyed.append((exactly, -round(score, 9), -facts[rowid].updated_at_ms, -rowid, score))
+    return [
+        dataclasses.replace(known[-negative], score=min(score, 1.0))
+        for _, _, _, negative, score in sorted(keyed)
+    ]
+
+
+def _greatest_bonus(request: SearchRequest) -> float:
+    recent = RECENT_SPAN_BONUS if request.recent_span_ms is not None else 0.0
+    return recent + (WORKING_BONUS if request.prefer_working else 0.0)
 
 
 def _bonus(facts: RowFacts, request: SearchRequest) -> float:

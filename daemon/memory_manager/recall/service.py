@@ -265,21 +265,18 @@ class RecallService:
     ) -> tuple[tuple[Hit, ...], int]:
         meaning_hits = _meaning_hits(meaning, words)
         fused = fuse(words.hits, meaning_hits, self._settings.ranking)
-        facts = search.facts_of(
-            connection, {*words.exact, *(row.rowid for row in fused)}, request, moment
-        )
-        ranked = search.rank(fused, facts, request, words.exact)
+        ranking = search.best_rows(connection, fused, request, words.exact, moment)
+        best = ranking.rows[: request.limit]
         if request.score_threshold is not None:
-            ranked = [row for row in ranked if row.score >= request.score_threshold]
-        best = ranked[: request.limit]
-        best = search.newer_first_among_near(connection, best, facts)
+            best = [row for row in best if row.score >= request.score_threshold]
+        best = search.newer_first_among_near(connection, best, ranking.facts)
         rows = queries.rows_by_rowid(connection, [row.rowid for row in best])
         hits = [
             self._hit(rows[row.rowid], row, request, words.hits)
             for row in best
             if row.rowid in rows
         ]
-        return tuple(search.in_time_order(hits, request)), len(facts)
+        return tuple(search.in_time_order(hits, request)), ranking.candidates
 
     def _hit(self, row: MemoryRow, fused: FusedRow, request: SearchRequest, words: WordHits) -> Hit:
         why = explanation(row, fused, words, self._meaning.model_key) if request.explain else None
