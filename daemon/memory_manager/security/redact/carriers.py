@@ -23,7 +23,7 @@ _AUTHORITY: Final = re.compile(r"://([^\s\"'<>`/\\]{1,1024})")
 _QUERY: Final = re.compile(r"[?#]")
 # a question mark or hash belongs to the password when a plain user stands before it and @ after it
 _ODD_PASSWORD: Final = re.compile(r"[\w-]{0,40}:(?!\d{1,5}[?#])[^?#=&]{0,80}[?#][^=&]{0,80}@[\w.-]")
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:[-+.]\w+)*|[a-z]+")
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:[-+][\w.+-]+)?|[a-z]+")
 _PUBLIC_DSN_HOST: Final = re.compile(
     r"(?:[\w.-]*sentry[\w.-]*|[\w.-]*ingest[\w.-]*|[\w.:-]+/\d+)\b"
 )
@@ -231,6 +231,18 @@ _COMMANDS: Final = (
         ("openssl",),
         re.compile(
             r"\bopenssl\b[^\n|;&]{0,200}?\s-pass(?:in|out)?\s{1,4}[\"']?pass:([^\s\"'\\]{3,256})"
+        ),
+    ),
+    (
+        False,
+        ("jdbc:oracle",),
+        re.compile(r"jdbc:oracle:\w{2,8}:[\w.$#-]{1,60}/([^\s\"'@]{3,128})@"),
+    ),
+    (
+        False,
+        ("sqlplus", "sqlldr", "impdp", "expdp"),
+        re.compile(
+            r"\b(?:sqlplus|sqlldr|impdp|expdp)\b(?:\s-\w{1,4})*\s{1,4}[\w.$#-]{1,60}/([^\s\"'@/]{3,128})@"
         ),
     ),
     (

@@ -81,7 +81,8 @@ def scan(text: str, budget: Budget) -> list[Hit]:
     together = views.joined(text, spans)
     if together is not None:
         for hit in vendor_hits(together.text, lower_same_length(together.text), budget):
-            if together.crosses_edit(hit.start, hit.end):
+            # a joined word in front would make any token look prefixed
+            if hit.rule != "prefixed-token" and together.crosses_edit(hit.start, hit.end):
                 hits += _mapped(together, (hit,))
     hits += encoded_hits(text, budget, 0, spans)
     return hits
@@ -134,7 +135,7 @@ def vendor_hits(
     """The registry, evaluated at anchors inside long runs (``spans``, where they are known)."""
     covered: dict[str, int] = {}
     for start, end in runs(text) if spans is None else spans:
-        if end - start >= 51:
+        if end - start >= 36:
             yield from key_material.long_run_keys(text, start, end)
         for position, anchor in _GATE.hits(lowered, start, end):
             if anchor == "eyj":

@@ -37,6 +37,7 @@ DETECTOR_IDS: Final = (
     "labelled-secret",
     "netrc",
     "pgpass",
+    "prefixed-token",
     "private-key",
     "prose-secret",
     "putty-key",

@@ -15,6 +15,7 @@ from typing import Final
 
 from memory_manager.security.redact.bip39_words import WORDS
 from memory_manager.security.redact.placeholders import is_placeholder
+from memory_manager.security.redact.randomness import case_runs
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.validators import base58check, stellar_seed
@@ -22,6 +23,7 @@ from memory_manager.security.redact.validators import base58check, stellar_seed
 MAX_BLOCK_CHARACTERS: Final = 65_536
 MIN_KEY_CHARACTERS: Final = 16
 AWS_PAIR_DISTANCE: Final = 150
+MAX_TOKEN_RUNS: Final = 2.2
 
 _BEGIN: Final = re.compile(
     r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|PRIVATE) ?-{4,5}"
@@ -87,6 +89,25 @@ def _pem_blocks(text: str) -> Iterator[Hit]:
             covered = end
 
 
+_KEY_LINES: Final = re.compile(
+    r"[A-Za-z0-9+/]{40,}={0,2}(?:(?:\r?\n|\\+n|[ \t])[ \t]{0,8}[A-Za-z0-9+/]{4,}={0,2})*"
+)
+
+
+def is_bare_header(text: str) -> bool:
+    """A private key's first line with no body after it."""
+    found = _BEGIN.search(text)
+    return found is not None and _CORE.search(text, found.end()) is None
+
+
+def key_lines(text: str) -> Iterator[Hit]:
+    """Stretches that look like the body of an armoured key, for rows that hold a bare header."""
+    for found in _KEY_LINES.finditer(text):
+        body = found[0]
+        if any(c.isdigit() for c in body) and any("A" <= c <= "Z" for c in body):
+            yield Hit(*found.span(), "private-key", Severity.HIGH_RISK, 3)
+
+
 def _truncated_end(text: str, start: int) -> int | None:
     """Where the key-like lines end; None when no key follows the header (a text about headers)."""
     position, core, full = start, 0, False
@@ -133,6 +154,7 @@ _LETTERS_ONLY: Final = {
     code: " " for code in range(128) if not chr(code).isalpha() and chr(code) != " "
 }
 _TWELVE: Final = b"\1" * 12
+_LABEL_END: Final = re.compile(r"[\s\"'`*]{0,4}[:=：][\s\"'`*\[({]{0,6}")
 _BETWEEN_WORDS: Final = re.compile(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
 
 
@@ -161,33 +183,45 @@ def seed_phrases(lowered: str) -> Iterator[Hit]:
 def _phrases_in(lowered: str, run: list[re.Match[str]]) -> Iterator[Hit]:
     if len(run) < 12:
         return
-    start, end = run[0].start(), run[-1].end()
-    numbers = [WORDS[token[0]] for token in run]
+    # a label in front may be list words too: "recovery phrase: ..."
+    first = 0
+    for index in range(1, len(run)):
+        if _LABEL_END.fullmatch(lowered, run[index - 1].end(), run[index].start()):
+            if len(run) - index < 12:
+                break
+            first = index
+    words = run[first:]
+    numbers = [WORDS[token[0]] for token in words]
     if all(low < high for low, high in itertools.pairwise(numbers)):
         return  # an excerpt of the word list itself
-    distinct = len(set(numbers))
+    start, end = words[0].start(), words[-1].end()
     label = _MNEMONIC_LABEL.search(lowered, max(0, start - 80), start) is not None
-    alone = (
-        len(run) in _MNEMONIC_SIZES
-        and (
-            start == 0
-            or lowered[:start].rstrip(" \t\"'`").endswith(("\n", ":", "="))
-            or not lowered[:start].strip()
-        )
-        and (
-            end == len(lowered)
-            or lowered[end:].lstrip(" \t\"'`,.")[:1] in ("", "\n", "}", "\\", "<")
-        )
-    )
-    if distinct >= 6 and (label or alone):
-        yield Hit(start, end, "bip39-mnemonic", Severity.HIGH_RISK, 3)
-        return
-    # words around a phrase may be on the list too, so any valid window condemns the whole run
-    for first in range(len(run) - 11):
+    if len(words) in _MNEMONIC_SIZES and len(set(numbers)) >= len(words) // 2:
+        if label or _stands_alone(lowered, start, end):
+            yield Hit(start, end, "bip39-mnemonic", Severity.HIGH_RISK, 3)
+            return
+    # words around a phrase may be on the list too: every window whose checksum holds goes
+    found = False
+    for index in range(len(words) - 11):
         for size in _MNEMONIC_SIZES:
-            if first + size <= len(run) and _checksum_holds(numbers[first : first + size]):
-                yield Hit(start, end, "bip39-mnemonic", Severity.HIGH_RISK, 3)
-                return
+            part = numbers[index : index + size]
+            if len(part) == size and len(set(part)) >= size // 2 and _checksum_holds(part):
+                found = True
+                yield Hit(
+                    words[index].start(),
+                    words[index + size - 1].end(),
+                    "bip39-mnemonic",
+                    Severity.HIGH_RISK,
+                    3,
+                )
+    if label and not found and len(words) <= 30 and len(set(numbers)) >= len(words) // 2:
+        yield Hit(start, end, "bip39-mnemonic", Severity.HIGH_RISK, 3)
+
+
+def _stands_alone(lowered: str, start: int, end: int) -> bool:
+    before = lowered[max(0, start - 16) : start].rstrip(" \t\"'`[({")
+    after = lowered[end : end + 16].lstrip(" \t\"'`,.])")[:1]
+    return (not before or before.endswith(("\n", ":", "="))) and after in ("", "\n", "}", "\\", "<")
 
 
 def _checksum_holds(numbers: list[int]) -> bool:
@@ -207,11 +241,34 @@ _DISCORD: Final = re.compile(r"[MNO][0-9A-Za-z_-]{23,27}\.[0-9A-Za-z_-]{6}\.[0-9
 _ALNUM: Final = re.compile(r"[0-9A-Za-z]{51,60}")
 
 
+# a shape that many services share: a short name in lower case, an underscore, a long body
+_PREFIXED: Final = re.compile(
+    r"([a-z][a-z0-9]{1,11}(?:_[a-z0-9]{1,8}){0,2})[_-]([0-9A-Za-z]{32,}={0,2})(?![0-9A-Za-z_+/-])"
+)
+_ID_WORDS: Final = frozenset(
+    "asst asset blake2b blake3 batch call cat chatcmpl chunk class client cs css cur "
+    "cursor doc dpl ecdsa ed25519 env event evt "
+    "fc file font ft hash id image img index integrity intent item job key main md5 "
+    "message module msg next node "
+    "object order org page part pk pm post pr prj product proj project pub public record ref req "
+    "request resp response row rs rsa run sha sha1 sha224 sha256 sha384 sha512 site "
+    "size slot src step svg sym task team thread "
+    "trace txn type uid upload user usr value vendor version vs wf".split()
+)
+
+
 def long_run_keys(text: str, start: int, end: int) -> Iterator[Hit]:
-    """Keys without a literal in one long unbroken run: WIF, Stellar seeds, Discord tokens."""
-    if "." in text[start:end]:
+    """Keys without a literal in one long unbroken run: WIF, Stellar seeds, Discord tokens, and
+    bodies drawn at random behind the short name of a service nobody listed.
+    """
+    run = text[start:end]
+    if "." in run:
         for found in _DISCORD.finditer(text, start, end):
             yield Hit(*found.span(), "discord-bot-token", Severity.CREDENTIAL, 2)
+    if "_" in run or "-" in run:
+        for found in _PREFIXED.finditer(text, start, end):
+            if _is_prefixed_token(text, found):
+                yield Hit(*found.span(), "prefixed-token", Severity.CREDENTIAL, 1)
     for part in _ALNUM.finditer(text, start, end):
         wif = _WIF.fullmatch(text, *part.span())
         if wif is not None and base58check(wif[0]):
@@ -219,6 +276,21 @@ def long_run_keys(text: str, start: int, end: int) -> Iterator[Hit]:
         seed = _STELLAR.fullmatch(text, *part.span())
         if seed is not None and stellar_seed(seed[0]):
             yield Hit(*part.span(), "stellar-secret-seed", Severity.CREDENTIAL, 2)
+
+
+def _is_prefixed_token(text: str, found: re.Match[str]) -> bool:
+    before = text[found.start() - 1] if found.start() else " "
+    if before.isascii() and (before.isalnum() or before in "_+-"):
+        return False
+    body = found[2].rstrip("=")
+    words = found[1].split("_")
+    return (
+        any("A" <= c <= "Z" for c in body)
+        and any("a" <= c <= "z" for c in body)
+        and sum("0" <= c <= "9" for c in body) >= 2
+        and case_runs(body) < MAX_TOKEN_RUNS
+        and _ID_WORDS.isdisjoint(words)
+    )
 
 
 _AWS_SECRET: Final = re.compile(r"[A-Za-z0-9/+]{40}")
@@ -318,12 +390,22 @@ def _codes_after(lowered: str, start: int, end: int) -> Iterator[Hit]:
     blank = re.search(r"\S[ \t]*\n[ \t]*\n[ \t]*(?=[a-z]+ [a-z]+ )", block)
     if blank is not None:
         block = block[: blank.end()]
+    plain: list[tuple[str, Hit]] = []
+    shapes: set[str] = set()
     for piece in re.finditer(r"[^\n,;|]+", block):
         content = piece[0].replace("\\n", "\n").strip(" \t-*•>`\"'[]().:")
         content = re.sub(r"^\d{1,2}[.):]\s+", "", content)
         for word in re.split(r"\n|\s{2,}|(?<=[0-9a-z]{8}) (?=[0-9a-z]{8})", content):
             code = word.strip(" \t-*•>`\"'[]().:")
-            if _CODE.fullmatch(code) is None or not any(c.isdigit() for c in code):
+            if _CODE.fullmatch(code) is None:
                 continue
             offset = start + piece.start() + piece[0].index(code)
-            yield Hit(offset, offset + len(code), "recovery-codes", Severity.CREDENTIAL, 1)
+            hit = Hit(offset, offset + len(code), "recovery-codes", Severity.CREDENTIAL, 1)
+            shape = re.sub(r"[0-9a-z]", "x", code)
+            if any(c.isdigit() for c in code):
+                shapes.add(shape)
+                yield hit
+            else:
+                plain.append((shape, hit))
+    # a code of letters only is told by its neighbours of the same shape
+    yield from (hit for shape, hit in plain if shape in shapes)

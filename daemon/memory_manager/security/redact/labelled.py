@@ -48,10 +48,19 @@ _PAIR_BEFORE: Final = re.compile(
 _PROSE: Final = re.compile(
     r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in"
     r"|voor)[ \t][^\n.:=]{1,40}?)?"
-    r"(?:[ \t]{1,4}(?:is|was|será|é|es|est|ist|lautet|jest|to|это|=|—|–|-|->|هي|هو"
+    r"(?:[ \t]{1,4}(?:is|was|será|é|è|es|est|ist|lautet|jest|to|это|=|—|–|-|->|هي|هو"
     r"|becomes|now|remains|olan|olarak)"
-    r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3})"
+    r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3}"
+    r"|[ \t]{1,4}\((?=[^\s()]{8,64}\)))"
 )
+_FOR: Final = re.compile(
+    r"[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in|voor|per)[ \t]"
+    r"[^\n.:=]{1,40}?[ \t]?[:=：][ \t]{1,4}"
+)
+_DEFAULT: Final = re.compile(
+    r"[\"'][ \t]{0,4}\{[^{}=]{0,80}?default[ \t]{0,4}=[ \t]{0,4}(?=[\"'])", re.DOTALL
+)
+_HYPHENATED: Final = re.compile(r"(?:[A-Za-z]{3,16}[-_.]){2,8}[A-Za-z]{0,16}[0-9]{2,8}")
 _LISTED: Final = re.compile(r"[\"'],[ \t]{0,4}(?=[\"'])")
 # a value that nothing but a blank ties to its label must be beyond doubt
 _STRONG: Final = re.compile(
@@ -99,7 +108,7 @@ def labelled_secrets(
     """
     done = 0
     for position, anchor in _GATE.hits(lowered, 0, len(lowered)):
-        if position < done:
+        if position < done or (anchor == "pat" and not _stands_alone(lowered, position, 3)):
             continue
         start, end = _label_span(text, position, anchor)
         if end <= done:
@@ -110,6 +119,12 @@ def labelled_secrets(
         if hit is not None:
             yield hit
             done = hit.end
+
+
+def _stands_alone(lowered: str, position: int, size: int) -> bool:
+    """Whether no letter touches these ``size`` characters: they are a word of their own."""
+    before, after = lowered[max(0, position - 1) : position], lowered[position + size :][:1]
+    return not before.isalpha() and not after.isalpha()
 
 
 def _label_span(text: str, position: int, anchor: str) -> tuple[int, int]:
@@ -183,6 +198,10 @@ def _after_label(
     if listed is not None:
         family = _family(text, label, start)
         return _judge(text, label, start, listed.end(), family, charge, tight=False, kind="bare")
+    default = _DEFAULT.match(text, end) if text[start - 1 : start] in ("'", '"') else None
+    if default is not None:
+        family = _family(text, label, start)
+        return _judge(text, label, start, default.end(), family, charge, tight=False, kind="assign")
     space = _SPACE.match(text, end)
     if space is not None and label.startswith("--"):
         family = _family(text, label, start)
@@ -195,7 +214,7 @@ def _after_label(
             hit = _judge(text, label, start, space.end(), family, charge, tight=True, kind="set")
             if hit is not None:
                 return hit
-    prose = _PROSE.match(text, end, end + 80)
+    prose = _FOR.match(text, end, end + 64) or _PROSE.match(text, end, end + 80)
     if prose is not None:
         family = _family(text, label, start)
         if family <= Family.VENDOR:
@@ -253,16 +272,19 @@ def _judge(
         family = Family.VENDOR  # `ACME_KEY=...`: an environment line hands out keys
     sure = kind in ("option", "set") or (environment and value.isalpha())
     if kind == "bare" and not (
-        _STRONG.fullmatch(value) if family is Family.PASSWORD else _is_bare_token(value)
+        (_STRONG.fullmatch(value) or _HYPHENATED.fullmatch(value))
+        if family is Family.PASSWORD
+        else _is_bare_token(value)
     ):
-        return None
+        if not (quoted and is_key_like(value)):
+            return None
     if kind == "compare" and not quoted:
         return None
     if kind == "cell" and _CELL_END.match(text, end) is None:
         return None
     if "](" in value:
         return None
-    if kind == "option" and not quoted and _SENTENCE.fullmatch(value):
+    if kind == "option" and not quoted and (_SENTENCE.fullmatch(value) or _metavariable(value)):
         return None
     if kind == "prose" and not quoted:
         if _prose_word(value):
@@ -280,6 +302,11 @@ def _judge(
         return None
     rule, severity = _rule_for(text, label, label_start, value, kind)
     return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
+
+
+def _metavariable(value: str) -> bool:
+    """``--token TOKEN`` in a usage line."""
+    return value.isupper() and value.isalpha() and classify(value) is not Family.NONE
 
 
 def _is_bare_token(value: str) -> bool:
@@ -339,7 +366,12 @@ def read_value(text: str, position: int) -> tuple[int, int, bool]:
         start = quote.end()
         end = _closing_quote(text, start, closing)
         if end is not None:
-            return start, end, True
+            if opening in _CLOSING:
+                # French quotes hold blanks of their own
+                inner = text[start:end]
+                start += len(inner) - len(inner.lstrip(" \u00a0\u202f"))
+                end -= len(inner) - len(inner.rstrip(" \u00a0\u202f"))
+            return start, max(start, end), True
         position = start
     plain = text[position : position + 1].isascii()
     bare = _BARE.match(text, position, position + (MAX_BARE_CHARACTERS if plain else MAX_FOREIGN))

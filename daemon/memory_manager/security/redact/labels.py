@@ -43,7 +43,7 @@ _NEUTRAL_SUFFIXES: Final = frozenset(
     "prod production dev development staging stage test testing old new live local remote b64 "
     "base64 "
     "backup main admin root db database user value val str string text plain raw primary secondary "
-    "default current temp data master replica of for in".split()
+    "default current temp data master replica base of for in".split()
 )
 _ACRONYMS: Final = re.compile(r"(?:API|JWT|AWS|DB|SSH|AES|RSA)(?=KEY|TOKEN|SECRET|PASSWORD|PASS)")
 
@@ -69,7 +69,7 @@ def classify(label: str) -> Family:
             return Family.NONE
         if any(word not in _NEUTRAL_SUFFIXES and not word.isdigit() for word in suffix):
             return max(Family.WEAK, classify_phrase(label))
-        return family
+        return max(family, classify_phrase(label)) if family is Family.WEAK else family
     if any(word in VENDOR_WORDS for word in words) and all(
         word in VENDOR_WORDS or word in VENDOR_COMPANIONS or word.isdigit() for word in words
     ):
@@ -98,7 +98,11 @@ def _core(words: list[str], index: int) -> Family | None:
     if word in KEY_WORDS:
         if before in BLOCKING_QUALIFIERS:
             return Family.NONE
-        if before in KEY_QUALIFIERS or not VENDOR_WORDS.isdisjoint(words[:index]):
+        if (
+            words[0] == "x"
+            or before in KEY_QUALIFIERS
+            or not VENDOR_WORDS.isdisjoint(words[:index])
+        ):
             return Family.SECRET
         return Family.WEAK
     if word in WEAK_WORDS:

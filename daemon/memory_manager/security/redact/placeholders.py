@@ -42,7 +42,7 @@ _WHOLE: Final = re.compile(
 _REFERENCE: Final = re.compile(
     r"\$\{?[A-Za-z_][\w.:/-]*\}?|\$\{\{?.*|\$\(.*|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdrv]|\{\{.*|\{%.*"
     r"|\{[A-Za-z_][\w.]*\}"
-    r"|`.*|![a-z]{3,12}(?:\s.*)?|@\w*Microsoft\.KeyVault.*|#\{.*|<%.*|\$env:.*|\$[\w:]+"
+    r"|`.*|![a-z]{3,12}(?:\s.*)?|!(?:Sub|Ref|GetAtt|Join|ImportValue|FindInMap|Select|Split|Base64)(?:\s.*)?|@\w*Microsoft\.KeyVault.*|#\{.*|<%.*|\$env:.*|\$[\w:]+"
     r"|[@:?][A-Za-z_]+|\?"
     r"|(?:op|vault|ref|secretref|awssm|gcpsm|keyvault|akv|ssm|env|file|secret|secrets|sops|doppler)"
     r"(?:\+\w+)?:(?://)?[\w./#@:-]*"

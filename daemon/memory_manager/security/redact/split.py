@@ -14,7 +14,12 @@ from typing import Final
 from memory_manager.security.redact.engine import Budget, vendor_hits
 from memory_manager.security.redact.gate import lower_same_length
 from memory_manager.security.redact.ids import mark, marks_in
-from memory_manager.security.redact.key_material import armoured_blocks, aws_secrets_in
+from memory_manager.security.redact.key_material import (
+    armoured_blocks,
+    aws_secrets_in,
+    is_bare_header,
+    key_lines,
+)
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.views import halves_of_token
 
@@ -37,9 +42,16 @@ def split_secret_hits(texts: Sequence[str], key_id_found: bool) -> dict[int, lis
 
 
 def _parts(texts: Sequence[str], key_id_found: bool) -> Iterator[tuple[int, Hit]]:
-    if any("BEGIN " in text and "PRIVATE" in text for text in texts):
+    headers = [i for i, text in enumerate(texts) if "BEGIN " in text and "PRIVATE" in text]
+    if headers:
         whole = "\n".join(texts)
-        yield from _spread(texts, 1, armoured_blocks(whole, lower_same_length(whole)))
+        spread = list(_spread(texts, 1, armoured_blocks(whole, lower_same_length(whole))))
+        yield from spread
+        # a header alone in one field: the body may stand anywhere in the row
+        if any(is_bare_header(texts[i]) and i not in {j for j, _ in spread} for i in headers):
+            for index, text in enumerate(texts):
+                for hit in key_lines(text):
+                    yield index, hit
     if key_id_found or any(_KEY_ID_MARK in text for text in texts):
         for index, text in enumerate(texts):
             for hit in aws_secrets_in(text):

@@ -22,7 +22,9 @@ Validator = Callable[[str, int, int], bool]
 
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58_INDEX: Final = {character: value for value, character in enumerate(_BASE58)}
-_BASE64_EDGE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/")
+_BASE64_EDGE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+")
+_BASE64_REACH: Final = 12
+MAX_RANDOM_RUNS: Final = 2.2
 
 
 def _classes(body: str) -> tuple[bool, bool, bool]:
@@ -33,21 +35,34 @@ def _classes(body: str) -> tuple[bool, bool, bool]:
 
 
 def mixed(text: str, start: int, end: int) -> bool:
-    """Upper case, lower case and a digit all occur."""
-    return all(_classes(text[start:end]))
+    """Upper case, lower case and a digit all occur, or the letters alone look drawn at random."""
+    upper, lower, digit = _classes(text[start:end])
+    return upper and lower and (digit or case_runs(text[start:end]) < MAX_RANDOM_RUNS)
 
 
 def mixed_digits(text: str, start: int, end: int) -> bool:
-    """At least three digits among letters."""
+    """At least three digits among letters, or a digit and letters of both cases."""
     body = text[start:end]
-    return sum(c.isdigit() for c in body) >= 3 and any(c.isalpha() for c in body)
+    upper, lower, digit = _classes(body)
+    return (upper and lower and digit) or (sum(c.isdigit() for c in body) >= 3 and (upper or lower))
 
 
 def edges(text: str, start: int, end: int) -> bool:
-    """Neither side continues as base64 text: the shape stands on its own."""
+    """Neither side continues as base64 text: the shape stands on its own.
+
+    A slash is such a side only when what lies beyond it looks like base64 and not like a path.
+    """
     before = text[start - 1] if start else " "
     after = text[end] if end < len(text) else " "
-    return before not in _BASE64_EDGE and after not in _BASE64_EDGE
+    if before in _BASE64_EDGE or after in _BASE64_EDGE:
+        return False
+    if before == "/" and _is_base64(text[max(0, start - 1 - _BASE64_REACH) : start - 1]):
+        return False
+    return not (after == "/" and _is_base64(text[end + 1 : end + 1 + _BASE64_REACH]))
+
+
+def _is_base64(beyond: str) -> bool:
+    return len(beyond) == _BASE64_REACH and beyond.isalnum() and all(_classes(beyond))
 
 
 def word_edges(text: str, start: int, end: int) -> bool:

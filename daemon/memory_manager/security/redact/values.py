@@ -66,6 +66,8 @@ _KEBAB_WORDS: Final = re.compile(r"[a-z]{1,16}(?:-[a-z]{1,16})+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"[0-9a-fA-F]+")
 _PATH_SEGMENTS: Final = re.compile(r"[@\w.-]+(?:/[@\w.{}*-]+)+/?")
+# a slash inside a password: letters with a number of several digits on one side of it
+_SLASHED_PASSWORD: Final = re.compile(r"(?:^|/)(?:[A-Za-z]+\d{2,}|\d{2,}[A-Za-z]+)\w*(?:/|$)")
 _NUMBER: Final = re.compile(r"[+-]?\d[\d_,]*(?:\.\d+)?")
 _SHORTCUT: Final = re.compile(
     r"(?:(?:ctrl|cmd|alt|shift|meta|super|control|option|mod|win)[+-])+\S{1,12}", re.IGNORECASE
@@ -134,7 +136,7 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
     if not quoted and (_INDEXED.fullmatch(value) or _EXPRESSION.match(value)):
         return True
     if _PATH_SEGMENTS.fullmatch(value) and not _has_random_part(value):
-        return True
+        return not (value.count("/") == 1 and _SLASHED_PASSWORD.search(value))
     return False
 
 
@@ -162,11 +164,19 @@ def _has_random_part(value: str) -> bool:
     )
 
 
+_LONG_NUMBER: Final = re.compile(r"\d{4}")
+_KNOWN_NUMBER: Final = re.compile(
+    r"(?:iso|rfc|utf|sha|md|ed|cp|base|port|http)\d+$|(?:19|20)\d\d$", re.I
+)
+
+
 def _has_random_word(value: str) -> bool:
     """Whether a part of a snake_case name is no word: words may end in, or hold, a few digits."""
     for part in value.split("_"):
         letters = "".join(c for c in part if c.isalpha())
         digits = len(part) - len(letters)
+        if letters and _LONG_NUMBER.search(part) and not _KNOWN_NUMBER.search(part):
+            return True
         if digits > 6 or (letters and digits >= len(letters)):
             return True
         if len(letters) >= 6 and common_pairs(letters) < 0.5 and not letters.isupper():

@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from memory_manager.security.redact.randomness import MIN_CHARACTERS_PER_RUN, case_runs
+
 MAX_LAYERS: Final = 8
 Edit = tuple[int, int, str]
 """(start, end, replacement) in the parent text."""
@@ -211,7 +213,7 @@ _BREAK: Final = re.compile(
     + r"{3}[\"'])[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?"
     r"[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?[\"']"
     r"|\n(?<=[0-9A-Za-z_+/=.~\-\\\r \t]\n)[ \t]{0,40}(?:(?:>[ \t]?){1,4}|[|#*+][ \t]{0,4})?"
-    r"|\\n(?<=" + _HALF + r"{3}\\n)[ \t]{0,40})"
+    r"|\\n(?<=" + _HALF + r"{3}\\n)[ \t]{0,40}|\*/[ \t]{0,4}/\*|-->[ \t]{0,4}<!--)"
     r"(?=[0-9]|[A-Z]?[a-z_+/=.:~-]{1,79}+[0-9A-Z]|[A-Z][0-9A-Z])(?=" + _HALF + r"{3})"
 )
 # the first blanks are spelt out, because a group costs much more to try than to literals
@@ -280,8 +282,14 @@ def _token_start(text: str) -> str:
     return text[: len(text) - len(text.lstrip(_TAIL))]
 
 
+# the next line of a settings file is no second half: `DEBUG=1`, `status=200`
+_NEW_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,30}(?:=[^=]|:$)")
+
+
 def _mixed(word: str) -> bool:
-    return any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+    if not any(c.isdigit() for c in word):
+        return case_runs(word) < MIN_CHARACTERS_PER_RUN and word != word.upper()
+    return any(c.isalpha() for c in word) and _NEW_NAME.match(word) is None
 
 
 def halves_of_token(left: str, right: str) -> bool:
@@ -291,6 +299,8 @@ def halves_of_token(left: str, right: str) -> bool:
     """
     left, right = _token_end(left), _token_start(right)
     if len(left) + len(right) < 16 or len(right) < 3 or len(left) < 3:
+        return False
+    if _NEW_NAME.match(right):
         return False
     if any(c.isdigit() for c in right):
         return any(c.isalpha() for c in right) or any(c.isdigit() for c in left)

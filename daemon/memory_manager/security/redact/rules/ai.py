@@ -56,7 +56,7 @@ RULES: tuple[Rule, ...] = (
     Rule("fireworks-key", ("fw_",), r"fw_[0-9A-Za-z]{22,}", validator="edges_mixed"),
     Rule("elevenlabs-key", ("sk_",), r"sk_[0-9a-f]{48}"),
     Rule("voyage-key", ("pa-", "al-"), r"(?:pa|al)-[0-9A-Za-z_-]{40,}", validator="edges_mixed"),
-    Rule("jina-key", ("jina_",), r"jina_[0-9a-f]{32}[0-9A-Za-z_-]{16,}"),
+    Rule("jina-key", ("jina_",), r"jina_[0-9A-Za-z_-]{40,}"),
     Rule("friendli-key", ("flp_",), r"flp_[0-9A-Za-z]{40,}"),
     Rule("firecrawl-key", ("fc-",), r"fc-[0-9a-f]{32}"),
     Rule("apify-token", ("apify_api_",), r"apify_api_[0-9A-Za-z]{30,}"),

@@ -121,7 +121,7 @@ RULES: tuple[Rule, ...] = (
         r"dt0[a-z]0[0-9]\.[0-9A-Za-z]{20,}\.[0-9A-Za-z]{56,}",
     ),
     Rule("infracost-key", ("ico-",), r"ico-[0-9A-Za-z]{32}", validator="mixed"),
-    Rule("prefect-key", ("pnu_", "pnb_"), r"pn[ub]_[0-9a-z]{36}", validator="mixed_digits"),
+    Rule("prefect-key", ("pnu_", "pnb_"), r"pn[ub]_[0-9A-Za-z]{30,}", validator="mixed_digits"),
     Rule("astra-db-token", ("astracs:",), r"AstraCS:[0-9A-Za-z:_-]{20,}"),
     Rule("mongodb-atlas-secret", ("mdb_sa_sk_",), r"mdb_sa_sk_[0-9A-Za-z_-]{20,}"),
     Rule("mongodb-atlas-token", ("mdb_sa_tk_",), r"mdb_sa_tk_[0-9A-Za-z_-]{20,}"),

@@ -104,7 +104,11 @@ RULES: tuple[Rule, ...] = (
         validator="edges_mixed",
         window=500,
     ),
-    Rule("linear-key", ("lin_api_", "lin_oauth_"), r"lin_(?:api|oauth)_[0-9A-Za-z]{32,}"),
+    Rule(
+        "linear-key",
+        ("lin_api_", "lin_oauth_", "lin_wh_"),
+        r"lin_(?:api|oauth|wh)_[0-9A-Za-z]{32,}",
+    ),
     Rule(
         "figma-token",
         ("figd_", "figdr_", "figuh_", "figur_"),
