@@ -11,6 +11,7 @@ import dataclasses
 import http.client
 import json
 import os
+import select
 import socket
 import urllib.parse
 from collections.abc import Generator, Iterator, Mapping
@@ -59,6 +60,14 @@ class Answer:
     body: Mapping[str, Json] = dataclasses.field(repr=False)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """Any answer, refusals too, as it came; for those who only pass it on."""
+
+    status: int
+    body: bytes = dataclasses.field(repr=False)
+
+
 class DaemonConnection:
     """A connection to one daemon. Use as a context manager; not safe for several threads."""
 
@@ -83,6 +92,11 @@ class DaemonConnection:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def open(self) -> None:
+        """Connect now; otherwise the first request does."""
+        with _translated_errors():
+            self._connected_socket()
+
     def close(self) -> None:
         self._connection.close()
 
@@ -104,6 +118,21 @@ class DaemonConnection:
         if document is None:
             raise OddAnswer()
         return Answer(response.status, document)
+
+    def exchange(self, path: str, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
+        """Post ready JSON bytes; whatever status comes back is an answer here."""
+        everything = {**self._headers, **headers, "Content-Type": "application/json"}
+        with _translated_errors():
+            self._connected_socket()
+            with contextlib.suppress(BrokenPipeError):  # as in _send
+                self._connection.request("POST", path, body=body, headers=everything)
+            response = self._connection.getresponse()
+        return RawAnswer(response.status, self._whole_body(response))
+
+    def is_fresh(self) -> bool:
+        """Whether nothing came in since the last answer: an idle daemon only says that it ends."""
+        stream = cast("socket.socket | None", self._connection.sock)
+        return stream is not None and not select.select([stream], [], [], 0)[0]
 
     def stream_lines(
         self, path: str, *, query: Mapping[str, object] | None = None
