@@ -17,7 +17,8 @@ from memory_manager.client.errors import ErrorAnswer, RemoteError
 PROMISED = """
 init up stop restart daemon status unlock lock passphrase remember recall search list get forget
 restore versions import export backup restore-backup agent doctor logs keyfile model embeddings
-bench recovery rekey keyring connect disconnect
+bench recovery rekey keyring connect disconnect mcp approvals approve deny open dashboard
+destroy settings
 """.split()
 
 

@@ -11,7 +11,10 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
 from memory_manager.cli.output import counted, local_time, table
 
-_SCOPES = {"read": ["memory:read"], "read-write": ["memory:read", "memory:write"]}
+_SCOPES = {
+    "read": ["memory:read", "ledger:read"],
+    "read-write": ["memory:read", "memory:write", "memory:restore", "ledger:read", "ledger:write"],
+}
 
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:

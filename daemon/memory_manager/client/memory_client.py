@@ -163,6 +163,33 @@ class MemoryClient:
     def revoke_agent(self, id_or_name: str) -> JsonObject:
         return self._post(f"/v1/agents/{urllib.parse.quote(id_or_name, safe='')}/revoke", {})
 
+    # -- what waits for the owner
+
+    def approvals(self) -> JsonObject:
+        return self.connection.request("GET", "/v1/approvals").body
+
+    def decide_login(self, user_code: str, *, approve: bool) -> JsonObject:
+        act = "approve" if approve else "deny"
+        return self._post(f"/v1/approvals/{urllib.parse.quote(user_code, safe='')}/{act}", {})
+
+    def destructions(self) -> JsonObject:
+        """Deleted memories that an agent asked to destroy."""
+        return self.connection.request("GET", "/v1/destructions").body
+
+    def destroy(self, ids: Sequence[str], *, every: bool) -> JsonObject:
+        """Destroy them with every version; needs a fresh passphrase."""
+        return self._post("/v1/destructions", {"ids": list(ids), "all": every})
+
+    def settings(self) -> JsonObject:
+        return self.connection.request("GET", "/v1/settings").body
+
+    def change_setting(self, name: str, value: bool) -> JsonObject:
+        return self._post("/v1/settings", {"name": name, "value": value})
+
+    def sign_in_code(self) -> JsonObject:
+        """An address that signs one browser in, once, within a minute."""
+        return self._post("/v1/owner/sign-in-code", {})
+
     def _post(self, path: str, body: Json, timeout_seconds: float | None = None) -> JsonObject:
         answer = self.connection.request("POST", path, body=body, timeout_seconds=timeout_seconds)
         return answer.body
