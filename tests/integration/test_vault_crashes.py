@@ -6,6 +6,7 @@ state that a crash can leave between two file operations is opened here.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -162,10 +163,28 @@ def test_restore_killed_at_each_step_leaves_no_vault_or_a_whole_one(
     outcomes = []
     for home in kills("restore", backup, tmp_path, every):
         outcomes.append(home.directory.exists())
+        home.lifecycle().start()  # what the daemon does first
+        left = {entry.name for entry in home.root.iterdir()} - {"backup.tar"}
+        assert left <= {"vault"}, "a start finishes or clears what a killed restore left"
         if home.directory.exists():
             check_whole(home)
     assert outcomes[-1]
     assert not outcomes[0]
+
+
+def test_a_restore_killed_between_the_two_renames_is_finished_by_the_next_start(
+    made: Path, tmp_path: Path
+) -> None:
+    home = fresh(made, tmp_path, "swapped")
+    os.rename(home.directory, home.directory.with_name("vault.restored"))
+    shutil.copytree(made / "vault", home.root / "vault.replaced-20260101T000000Z")
+    (home.root / "vault.restoring").mkdir(mode=0o700)
+    (home.root / "vault.restored.new").mkdir(mode=0o700)
+    lifecycle = home.lifecycle()
+    assert lifecycle.start(has_terminal=True).state is VaultState.LOCKED
+    left = sorted(entry.name for entry in home.root.iterdir())
+    assert left == ["vault", "vault.replaced-20260101T000000Z"]
+    check_whole(home)
 
 
 @pytest.mark.timeout(400)

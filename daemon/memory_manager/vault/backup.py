@@ -99,9 +99,9 @@ def _write(
         entries = {name: bundle.file_entry(source) for name, source in files.items()}
         entries[bundle.SLOT_FILE] = (len(slot_data), hashlib.sha256(slot_data).hexdigest())
         manifest = Manifest(slot_file.vault, slot_file.install, now_ms(), generation, salt, entries)
-        wrap_key = kdf.backup_wrap_key(luk)
-        manifest = bundle.seal_manifest(manifest, backup_key, wrap_key)
-        kdf.wipe(wrap_key)
+        with kdf.KeyMaterial() as made:
+            wrap_key = made.keep(kdf.backup_wrap_key(luk))
+            manifest = bundle.seal_manifest(manifest, backup_key, wrap_key)
         _write_verified(path, manifest, slot_data, files, progress)
     return BackupSummary(path, path.stat().st_size, generation, counts.get("record", 0))
 

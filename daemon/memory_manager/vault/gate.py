@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from memory_manager.base.errors import MemlocketError
-from memory_manager.vault import ballast, kdf, opening, slot_changes, state_rows
+from memory_manager.vault import (
+    ballast,
+    kdf,
+    opening,
+    process_memory,
+    slot_changes,
+    state_rows,
+)
 from memory_manager.vault.anchor import Freshness
 from memory_manager.vault.condition import Condition
 from memory_manager.vault.connection import disk_is_read_only, is_write_failure, open_database
@@ -428,6 +435,7 @@ class VaultGate:
                 _log.error("lock_listener_failed", extra={"error_type": type(error).__name__})
         self._session = None
         session.close()
+        process_memory.give_back_freed_memory()
 
     def _write_failed(self, error: BaseException) -> None:
         """The store or the anchor could not be written; called on their threads."""

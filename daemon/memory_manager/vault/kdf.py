@@ -83,6 +83,27 @@ def wipe(*buffers: bytearray | None) -> None:
             buffer[:] = bytes(len(buffer))
 
 
+class KeyMaterial:
+    """The keys of one piece of work: zeroed when the block ends, however it ends."""
+
+    def __init__(self, *buffers: bytearray | None) -> None:
+        self._kept = list(buffers)
+
+    def keep(self, buffer: bytearray) -> bytearray:
+        """``buffer`` itself, zeroed with the others from now on."""
+        self._kept.append(buffer)
+        return buffer
+
+    def __enter__(self) -> KeyMaterial:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wipe()
+
+    def wipe(self) -> None:
+        wipe(*self._kept)
+
+
 def database_key(luk: SecretBytes) -> bytearray:
     """DBK, the raw SQLCipher key."""
     return derive(luk, 1, _LUK_CONTEXT)

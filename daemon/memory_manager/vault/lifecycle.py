@@ -6,6 +6,7 @@ in ``owner_acts`` and ``backup``. Contract: vault.md 4.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_manager.vault import backup, ballast, integrity, owner_acts
+from memory_manager.vault import backup, ballast, integrity, leftovers, owner_acts
 from memory_manager.vault.backup import BackupSummary
 from memory_manager.vault.errors import Busy, LockReason, ReadOnly
 from memory_manager.vault.gate import VaultGate, VaultListener
@@ -82,6 +83,8 @@ class VaultLifecycle(VaultGate):
         with self._operation:
             self._key_file = insecure_key_file
             if self._session is None:
+                with contextlib.suppress(OSError):  # a read-only disk keeps them
+                    leftovers.settle(self.paths.directory)
                 self._open_unattended(has_terminal)
         if self._tick_seconds is not None and self._ticker is None:
             self._ticker = threading.Thread(target=self._run, name="vault-clock", daemon=True)

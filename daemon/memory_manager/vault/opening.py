@@ -72,18 +72,24 @@ def unwrap_keys(paths: VaultPaths, credential: Credential) -> VaultKeys:
     selected = slot_files.select(paths)
     slot_file = selected.slot_file
     if selected.from_previous:
-        luk = credential.open(slot_file)
-        settled = rekey.settle(paths, slot_file, luk, credential)
-        if settled is not None:
-            kdf.wipe(luk)
-            slot_file, luk = settled
+        with kdf.KeyMaterial() as held:
+            luk = held.keep(credential.open(slot_file))
+            settled = rekey.settle(paths, slot_file, luk, credential)
+            if settled is None:
+                settled = slot_file, bytearray(luk)
+        slot_file, luk = settled
     else:
         try:
             luk = credential.open(slot_file)
         except SlotDamaged:
             slot_file, luk = _open_previous(paths, slot_file.salt, credential)
+    keys = VaultKeys(slot_file, luk, kdf.database_key(luk))
+    try:
         rekey.remove_copy(paths)
-    return VaultKeys(slot_file, luk, kdf.database_key(luk))
+    except BaseException:
+        keys.wipe()
+        raise
+    return keys
 
 
 def _open_previous(
@@ -94,7 +100,11 @@ def _open_previous(
     if previous is None or previous.salt != salt:
         raise SlotDamaged
     luk = credential.open(previous)
-    rekey.undo(paths)
+    try:
+        rekey.undo(paths)
+    except BaseException:
+        kdf.wipe(luk)
+        raise
     return previous, luk
 
 

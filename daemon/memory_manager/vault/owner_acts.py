@@ -27,7 +27,7 @@ from memory_manager.vault import (
     slots,
     state_rows,
 )
-from memory_manager.vault.anchor import Anchor, Identity
+from memory_manager.vault.anchor import Anchor, Identity, Progress
 from memory_manager.vault.anchor_keeper import copy_name
 from memory_manager.vault.connection import open_database
 from memory_manager.vault.credential_slots import Passphrase
@@ -62,15 +62,12 @@ def change_passphrase(gate: VaultGate, old: str, new: str) -> None:
             raise RekeyFailed("A key change was interrupted; unlock first, then change it.")
         with gate.counted_attempt():
             luk, kek = Passphrase(old).open_with_key(selected.slot_file)
-        seed: bytearray | None = None
-        try:
-            seed = slots.open_grant_key(selected.slot_file, kek) or kdf.new_key()
+        with kdf.KeyMaterial(luk, kek) as keys:
+            seed = keys.keep(slots.open_grant_key(selected.slot_file, kek) or kdf.new_key())
             parameters = credential_slots.parameters_of(selected.slot_file) or argon.START
             changed = credential_slots.put_passphrase(
                 selected.slot_file, luk, new, parameters, seed
             )
-        finally:
-            kdf.wipe(luk, kek, seed)
         slot_files.rewrite(gate.paths, changed)
         if session is not None:
             session.keys.slot_file = changed
@@ -91,11 +88,11 @@ def add_passphrase(gate: VaultGate, new: str) -> None:
 def issue_recovery_words(gate: VaultGate) -> tuple[str, ...]:
     """New words, a new slot; the old words stop working. Unconfirmed until ``confirm_recovery``."""
     with gate.owner_act() as session:
-        entropy = recovery_words.new_entropy()
-        words = recovery_words.words_of(entropy)
         keys = session.keys
-        changed = credential_slots.put_recovery(keys.slot_file, keys.luk, entropy)
-        kdf.wipe(entropy)
+        with kdf.KeyMaterial() as made:
+            entropy = made.keep(recovery_words.new_entropy())
+            words = recovery_words.words_of(entropy)
+            changed = credential_slots.put_recovery(keys.slot_file, keys.luk, entropy)
         _store(gate, session, changed)
         _note_recovery(session, RecoveryState.UNCONFIRMED)
         return words
@@ -114,14 +111,14 @@ def enable_keyring(gate: VaultGate) -> None:
         keyring, keys = gate.keyring, session.keys
         if keyring is None:
             raise VaultLocked(LockReason.NO_KEYRING, "There is no usable system keyring.")
-        kek = kdf.new_key()
-        try:
-            keyring.prove()
-            keyring.write(credential_slots.keyring_item_name(keys.slot_file.salt), kek)
-        except KeyringUnavailable as error:
-            raise VaultLocked(error.reason, "The system keyring does not work.") from None
-        changed = credential_slots.put_key(keys.slot_file, keys.luk, SlotType.OS_KEYRING, kek)
-        kdf.wipe(kek)
+        with kdf.KeyMaterial() as made:
+            kek = made.keep(kdf.new_key())
+            try:
+                keyring.prove()
+                keyring.write(credential_slots.keyring_item_name(keys.slot_file.salt), kek)
+            except KeyringUnavailable as error:
+                raise VaultLocked(error.reason, "The system keyring does not work.") from None
+            changed = credential_slots.put_key(keys.slot_file, keys.luk, SlotType.OS_KEYRING, kek)
         _store(gate, session, changed)
 
 
@@ -156,30 +153,38 @@ def _mint_device(
 ) -> None:
     """The anchor is written last: until then the vault still counts as rolled back."""
     slot_file = keys.slot_file
-    device = opening.read_device_key(paths, keys) or device_key.new_device_key()
-    device = dataclasses.replace(device, device=os.urandom(slots.ID_BYTES))
-    identity = Identity(slot_file.vault, slot_file.install, device.device)
-    wrap_key, mac_key = kdf.device_wrap_key(keys.luk), kdf.anchor_key(keys.luk)
-    try:
+    with kdf.KeyMaterial() as made:
+        device = opening.read_device_key(paths, keys) or device_key.new_device_key()
+        made.keep(device.secrets)
+        wrap_key = made.keep(kdf.device_wrap_key(keys.luk))
+        mac_key = made.keep(kdf.anchor_key(keys.luk))
+        device = dataclasses.replace(device, device=os.urandom(slots.ID_BYTES))
+        identity = Identity(slot_file.vault, slot_file.install, device.device)
         sealed = device_key.encode(device, slot_file.vault, slot_file.install, wrap_key)
         write_private(paths.device_key, sealed)
-        connection = open_database(paths.database, keys.dbk, slot_file.salt, maintenance=True)
-        try:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("BEGIN IMMEDIATE")
-            state_rows.write_identity(connection, identity)
-            state_rows.raise_generation(connection, found.witnessed.generation + 1)
-            progress = state_rows.read_progress(connection)
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
+        progress = _take_identity(paths, keys, identity, found.witnessed.generation + 1)
         anchor = Anchor(identity, progress, last_auth)
         write_private(paths.anchor, anchor.encode(mac_key))
-        if keyring is not None:
-            with contextlib.suppress(KeyringUnavailable):
-                keyring.write(copy_name(identity.install), anchor.keyring_copy())
+    if keyring is not None:
+        with contextlib.suppress(KeyringUnavailable):
+            keyring.write(copy_name(identity.install), anchor.keyring_copy())
+
+
+def _take_identity(
+    paths: VaultPaths, keys: VaultKeys, identity: Identity, generation: int
+) -> Progress:
+    """Write the identity into the database and raise its generation to at least that number."""
+    connection = open_database(paths.database, keys.dbk, keys.slot_file.salt, maintenance=True)
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        state_rows.write_identity(connection, identity)
+        state_rows.raise_generation(connection, generation)
+        progress = state_rows.read_progress(connection)
+        connection.execute("COMMIT")
+        return progress
     finally:
-        kdf.wipe(wrap_key, mac_key, device.secrets)
+        connection.close()
 
 
 def change_database_key(
@@ -202,9 +207,8 @@ def change_database_key(
         with gate.counted_attempt():
             luk, kek = Passphrase(passphrase).open_with_key(old)
         kdf.wipe(luk)
-        new_luk = kdf.new_key()
-        issued: tuple[str, ...] | None = None
-        try:
+        with kdf.KeyMaterial(kek) as made:
+            new_luk = made.keep(kdf.new_key())
             new, issued = slot_changes.slots_for_new_key(
                 old, kek, new_luk, passphrase, words, key_file, gate.keyring
             )
@@ -215,8 +219,6 @@ def change_database_key(
                 keys.slot_file = new
                 keys.luk = bytearray(new_luk)
                 keys.dbk = kdf.database_key(new_luk)
-        finally:
-            kdf.wipe(kek, new_luk)
         if issued is not None:
             with gate.owner_act() as reopened:
                 _note_recovery(reopened, RecoveryState.UNCONFIRMED)

@@ -140,19 +140,17 @@ def _move_companions(paths: VaultPaths, change: KeyChange, step: Step) -> None:
     ids = (change.old.vault, change.old.install)
     old_keys = (kdf.device_wrap_key(change.old_luk), kdf.anchor_key(change.old_luk))
     new_keys = (kdf.device_wrap_key(change.new_luk), kdf.anchor_key(change.new_luk))
-    try:
+    with kdf.KeyMaterial(*old_keys, *new_keys) as keys:
         sealed = _keep_previous(paths.device_key, paths.device_key_previous, 4096)
         with contextlib.suppress(device_key.DeviceKeyDamaged):
             key = device_key.parse(sealed, *ids, old_keys[0])
+            keys.keep(key.secrets)
             write_private(paths.device_key, device_key.encode(key, *ids, new_keys[0]))
-            kdf.wipe(key.secrets)
         step("device")
         signed = _keep_previous(paths.anchor, paths.anchor_previous, ANCHOR_BYTES)
         with contextlib.suppress(AnchorDamaged):
             write_private(paths.anchor, parse_anchor(signed, old_keys[1]).encode(new_keys[1]))
         step("anchor")
-    finally:
-        kdf.wipe(*old_keys, *new_keys)
 
 
 def _keep_previous(path: Path, previous: Path, max_bytes: int) -> bytes:
@@ -252,8 +250,12 @@ def settle(
         kdf.wipe(new_luk)
         undo(paths)
         return None
-    _move_companions(paths, KeyChange(old, old_luk, new, new_luk), _no_step)
-    _switch(paths, _no_step)
+    try:
+        _move_companions(paths, KeyChange(old, old_luk, new, new_luk), _no_step)
+        _switch(paths, _no_step)
+    except BaseException:
+        kdf.wipe(new_luk)
+        raise
     return new, new_luk
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_manager.base.private_files import ensure_private_directory, sync_directory
-from memory_manager.vault import argon, bundle, credential_slots, integrity, kdf, recovery_words
+from memory_manager.vault import argon, bundle, integrity, kdf, leftovers, recovery_words
 from memory_manager.vault.argon import ArgonParameters
 from memory_manager.vault.bundle import Bundle, Progress
 from memory_manager.vault.connection import open_database, pages_are_whole
@@ -23,7 +23,6 @@ from memory_manager.vault.credential_slots import Credential, Passphrase, Recove
 from memory_manager.vault.errors import (
     BackupRefused,
     PassphraseRequired,
-    SetupCancelled,
     SlotDamaged,
     VaultError,
     VaultExists,
@@ -36,11 +35,13 @@ from memory_manager.vault.setup import (
     ConfirmWords,
     build_vault,
     check_free,
+    confirmed,
+    first_slots,
     shipped_migrations,
     vault_exists,
 )
 from memory_manager.vault.slot_files import select
-from memory_manager.vault.slots import SlotFile, SlotType
+from memory_manager.vault.slots import SlotType
 from memory_manager.vault.state_rows import RecoveryState
 
 if TYPE_CHECKING:
@@ -98,32 +99,25 @@ def restore_backup(
     elif vault_exists(vault_directory):
         _check_may_replace(vault_directory, current_passphrase)
     found = bundle.read_bundle(source)
-    backup_key = _open_key(found, opened_with)
-    entropy = _entropy_for(words, with_recovery)
-    issued = recovery_words.words_of(entropy) if entropy is not None and words is None else None
-    recovery = RecoveryState.NONE if entropy is None else RecoveryState.CONFIRMED
-    if issued is not None:
-        recovery = RecoveryState.UNCONFIRMED
-        if confirm_words is not None:
-            if not confirm_words(issued):
-                raise SetupCancelled
-            recovery = RecoveryState.CONFIRMED
     ensure_private_directory(vault_directory.parent)
-    with _staging(vault_directory) as staging:
+    with kdf.KeyMaterial() as made, _staging(vault_directory) as staging:
+        backup_key = made.keep(_open_key(found, opened_with))
+        entropy = _entropy_for(words, with_recovery)
+        issued: tuple[str, ...] | None = None
+        recovery = RecoveryState.NONE
+        if entropy is not None:
+            made.keep(entropy)
+            recovery = RecoveryState.CONFIRMED  # the given words are known to be written down
+            if words is None:
+                issued = recovery_words.words_of(entropy)
+                recovery = confirmed(issued, confirm_words)
+        file_key = None
+        if insecure_key_file is not None:
+            file_key = made.keep(read_key_file(insecure_key_file))
         bundle.extract(found, lambda name: staging / Path(name).name, progress)
-        try:
-            copy = open_database(
-                staging / bundle.DATABASE, backup_key, found.manifest.salt, maintenance=True
-            )
-        except (VaultError, FileNotFoundError):
-            raise BackupRefused from None
-        finally:
-            kdf.wipe(backup_key)
-        try:
+        target = leftovers.restored_folder(vault_directory)
+        with _opened_copy(staging / bundle.DATABASE, backup_key, found.manifest.salt) as copy:
             memories = _check_copy(copy)
-            target = vault_directory.with_name(f"{vault_directory.name}.restored")
-            shutil.rmtree(target, ignore_errors=True)
-            file_key = None if insecure_key_file is None else read_key_file(insecure_key_file)
 
             def fill_database(connection: Connection) -> None:
                 copy.backup(connection)
@@ -131,26 +125,35 @@ def restore_backup(
                     raise BackupRefused
                 shipped_migrations()(connection)
 
-            def fill_slots(slot_file: SlotFile, luk: bytearray) -> SlotFile:
-                return _new_slots(slot_file, luk, chosen, entropy, file_key, parameters)
-
             in_keyring = build_vault(
                 target,
                 vault_id=found.manifest.vault,
                 fill_database=fill_database,
-                fill_slots=fill_slots,
+                fill_slots=lambda slot_file, luk: first_slots(
+                    slot_file, luk, chosen, parameters or argon.calibrate(), entropy, file_key
+                ),
                 fill_images=lambda images: _move_images(found, staging, images),
                 keyring=keyring,
                 recovery=recovery,
                 authenticated=True,
             )
-        finally:
-            copy.close()
-            kdf.wipe(entropy)
     replaced = _put_in_place(target, vault_directory)
     return RestoreResult(
         issued, recovery, memories, found.manifest.generation, in_keyring, replaced
     )
+
+
+@contextlib.contextmanager
+def _opened_copy(database: Path, key: bytearray, salt: bytes) -> Generator[Connection]:
+    """The database of the bundle; BackupRefused when its key does not open it."""
+    try:
+        copy = open_database(database, key, salt, maintenance=True)
+    except (VaultError, FileNotFoundError):
+        raise BackupRefused from None
+    try:
+        yield copy
+    finally:
+        copy.close()
 
 
 def _check_may_replace(vault_directory: Path, passphrase: str | None) -> None:
@@ -187,25 +190,6 @@ def _entropy_for(words: Sequence[str] | str | None, with_recovery: bool) -> byte
     return recovery_words.new_entropy() if with_recovery else None
 
 
-def _new_slots(
-    slot_file: SlotFile,
-    luk: bytearray,
-    passphrase: str,
-    entropy: bytearray | None,
-    file_key: bytearray | None,
-    parameters: ArgonParameters | None,
-) -> SlotFile:
-    seed = kdf.new_key()
-    chosen = parameters or argon.calibrate()
-    slot_file = credential_slots.put_passphrase(slot_file, luk, passphrase, chosen, seed)
-    if entropy is not None:
-        slot_file = credential_slots.put_recovery(slot_file, luk, entropy)
-    if file_key is not None:
-        slot_file = credential_slots.put_key(slot_file, luk, SlotType.INSECURE_FILE, file_key)
-    kdf.wipe(seed, file_key)
-    return slot_file
-
-
 def _check_copy(copy: Connection) -> int:
     if not integrity.check(copy).ok:
         raise BackupRefused
@@ -214,8 +198,8 @@ def _check_copy(copy: Connection) -> int:
 
 @contextlib.contextmanager
 def _staging(vault_directory: Path) -> Generator[Path]:
-    staging = vault_directory.with_name(f"{vault_directory.name}.restoring")
-    shutil.rmtree(staging, ignore_errors=True)
+    staging = leftovers.staging_folder(vault_directory)
+    leftovers.discard(vault_directory)
     ensure_private_directory(staging)
     try:
         yield staging

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from memory_manager.base.times import now_ms
-from memory_manager.vault import integrity, kdf, state_rows
+from memory_manager.vault import integrity, kdf, process_memory, state_rows
 from memory_manager.vault.anchor import Anchor, Freshness
 from memory_manager.vault.anchor_keeper import AnchorKeeper
 from memory_manager.vault.connection import SMALL_CACHE_KIB, disk_is_read_only, open_database
@@ -64,6 +64,8 @@ class VaultSession:
     ) -> None:
         self.paths = paths
         self.keys = keys
+        if not process_memory.keep_out_of_swap(keys.luk, keys.dbk):
+            _log.info("keys_may_be_swapped_out")
         self.source = source
         self.found = found
         self.last_auth = last_auth
@@ -150,10 +152,12 @@ class VaultSession:
         self, found: Anchor, keyring: OsKeyring | None, events: OpenContext
     ) -> AnchorKeeper:
         anchor = dataclasses.replace(found, progress=self.found.progress, last_auth=self.last_auth)
+        mac_key = kdf.anchor_key(self.keys.luk)
+        process_memory.keep_out_of_swap(mac_key)
         keeper = AnchorKeeper(
             self.paths.anchor,
             anchor,
-            kdf.anchor_key(self.keys.luk),
+            mac_key,
             None if self.insecure else keyring,
             on_failure=events.on_write_failure,
         )

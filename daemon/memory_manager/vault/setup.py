@@ -24,6 +24,7 @@ from memory_manager.vault import (
     credential_slots,
     device_key,
     kdf,
+    leftovers,
     recovery_words,
     slots,
     state_rows,
@@ -82,46 +83,67 @@ def create_vault(
     """
     if passphrase is None and insecure_key_file is None:
         raise PassphraseRequired("A vault needs a passphrase.")
+    leftovers.settle(vault_directory)
     check_free(vault_directory)
     if passphrase is not None:
         passphrases.check_strength(passphrase)
-    file_key = None if insecure_key_file is None else read_key_file(insecure_key_file)
-    entropy = recovery_words.new_entropy() if with_recovery else None
-    words = None if entropy is None else recovery_words.words_of(entropy)
-    recovery = RecoveryState.NONE if words is None else RecoveryState.UNCONFIRMED
-    if words is not None and confirm_words is not None:
-        if not confirm_words(words):
-            raise SetupCancelled
-        recovery = RecoveryState.CONFIRMED
-    chosen = parameters or (argon.calibrate() if passphrase is not None else argon.FLOOR)
-
-    def fill_slots(slot_file: SlotFile, luk: bytearray) -> SlotFile:
-        if passphrase is not None:
-            seed = kdf.new_key()
-            slot_file = credential_slots.put_passphrase(slot_file, luk, passphrase, chosen, seed)
-            kdf.wipe(seed)
-        if entropy is not None:
-            slot_file = credential_slots.put_recovery(slot_file, luk, entropy)
-        if file_key is not None:
-            slot_file = credential_slots.put_key(slot_file, luk, SlotType.INSECURE_FILE, file_key)
-        return slot_file
-
-    def fill_database(connection: Connection) -> None:
-        (migrate or shipped_migrations())(connection)
-
-    try:
+    with kdf.KeyMaterial() as made:
+        file_key = None
+        if insecure_key_file is not None:
+            file_key = made.keep(read_key_file(insecure_key_file))
+        entropy = made.keep(recovery_words.new_entropy()) if with_recovery else None
+        words = None if entropy is None else recovery_words.words_of(entropy)
+        recovery = confirmed(words, confirm_words)
+        needs_argon = passphrase is not None
+        chosen = parameters or (argon.calibrate() if needs_argon else argon.FLOOR)
         in_keyring = build_vault(
             vault_directory,
             vault_id=os.urandom(slots.ID_BYTES),
-            fill_database=fill_database,
-            fill_slots=fill_slots,
+            fill_database=migrate or shipped_migrations(),
+            fill_slots=lambda slot_file, luk: first_slots(
+                slot_file, luk, passphrase, chosen, entropy, file_key
+            ),
             keyring=keyring if passphrase is not None else None,
             recovery=recovery,
             authenticated=passphrase is not None,
         )
-    finally:
-        kdf.wipe(entropy, file_key)
     return SetupResult(words, recovery, in_keyring)
+
+
+def confirmed(words: Sequence[str] | None, confirm_words: ConfirmWords | None) -> RecoveryState:
+    """What becomes of new words: shown and confirmed, not confirmed, or there are none.
+
+    Raises SetupCancelled when the confirmation fails.
+    """
+    if words is None:
+        return RecoveryState.NONE
+    if confirm_words is None:
+        return RecoveryState.UNCONFIRMED
+    if not confirm_words(words):
+        raise SetupCancelled
+    return RecoveryState.CONFIRMED
+
+
+def first_slots(
+    slot_file: SlotFile,
+    luk: bytearray,
+    passphrase: str | None,
+    parameters: ArgonParameters,
+    entropy: bytearray | None,
+    file_key: bytearray | None,
+) -> SlotFile:
+    """The slots of a new vault: passphrase with a new GSK, recovery words, key file."""
+    if passphrase is not None:
+        with kdf.KeyMaterial() as made:
+            seed = made.keep(kdf.new_key())
+            slot_file = credential_slots.put_passphrase(
+                slot_file, luk, passphrase, parameters, seed
+            )
+    if entropy is not None:
+        slot_file = credential_slots.put_recovery(slot_file, luk, entropy)
+    if file_key is not None:
+        slot_file = credential_slots.put_key(slot_file, luk, SlotType.INSECURE_FILE, file_key)
+    return slot_file
 
 
 def check_free(vault_directory: Path) -> None:
@@ -138,7 +160,7 @@ def build_vault(
     vault_directory: Path,
     *,
     vault_id: bytes,
-    fill_database: Callable[[Connection], None],
+    fill_database: Callable[[Connection], object],
     fill_slots: Callable[[SlotFile, bytearray], SlotFile],
     keyring: OsKeyring | None,
     recovery: RecoveryState,
@@ -154,13 +176,15 @@ def build_vault(
     ensure_private_directory(vault_directory.parent)
     shutil.rmtree(building.directory, ignore_errors=True)
     ensure_private_directory(building.directory)
-    luk = kdf.new_key()
-    device = device_key.new_device_key()
-    identity = Identity(vault_id, os.urandom(slots.ID_BYTES), device.device)
-    salt = os.urandom(slots.SALT_BYTES)
-    dbk = kdf.database_key(luk)
     stored: list[str] = []
+    keys = kdf.KeyMaterial()
     try:
+        luk = keys.keep(kdf.new_key())
+        dbk = keys.keep(kdf.database_key(luk))
+        device = device_key.new_device_key()
+        keys.keep(device.secrets)
+        identity = Identity(vault_id, os.urandom(slots.ID_BYTES), device.device)
+        salt = os.urandom(slots.SALT_BYTES)
         generation = _write_database(building, dbk, salt, identity, recovery, fill_database)
         slot_file = SlotFile(
             vault=identity.vault,
@@ -190,7 +214,7 @@ def build_vault(
                 keyring.delete(name) if keyring is not None else None
         raise
     finally:
-        kdf.wipe(luk, dbk, device.secrets)
+        keys.wipe()
     return bool(stored)
 
 
@@ -200,7 +224,7 @@ def _write_database(
     salt: bytes,
     identity: Identity,
     recovery: RecoveryState,
-    fill: Callable[[Connection], None],
+    fill: Callable[[Connection], object],
 ) -> Progress:
     connection = open_database(building.database, dbk, salt, create=True, maintenance=True)
     try:
@@ -255,14 +279,11 @@ def _write_derived(
     identity: Identity,
     anchor: Anchor,
 ) -> None:
-    wrap_key = kdf.device_wrap_key(luk)
-    mac_key = kdf.anchor_key(luk)
-    try:
+    with kdf.KeyMaterial() as keys:
+        wrap_key, mac_key = keys.keep(kdf.device_wrap_key(luk)), keys.keep(kdf.anchor_key(luk))
         sealed = device_key.encode(device, identity.vault, identity.install, wrap_key)
         write_private(building.device_key, sealed)
         write_private(building.anchor, anchor.encode(mac_key))
-    finally:
-        kdf.wipe(wrap_key, mac_key)
 
 
 def shipped_migrations() -> Callable[[Connection], object]:

@@ -33,11 +33,14 @@ def replace_passphrase(paths: VaultPaths, keys: VaultKeys, new: str) -> None:
         parameters = credential_slots.parameters_of(keys.slot_file)
     except KdfParametersRefused:
         parameters = None
-    seed = kdf.new_key()
-    changed = credential_slots.put_passphrase(
-        keys.slot_file, keys.luk, new, parameters or argon.calibrate(), seed
-    )
-    kdf.wipe(seed)
+    with kdf.KeyMaterial() as made:
+        changed = credential_slots.put_passphrase(
+            keys.slot_file,
+            keys.luk,
+            new,
+            parameters or argon.calibrate(),
+            made.keep(kdf.new_key()),
+        )
     slot_files.rewrite(paths, changed)
     keys.slot_file = changed
 
@@ -52,41 +55,36 @@ def slots_for_new_key(
     keyring: OsKeyring | None,
 ) -> tuple[SlotFile, tuple[str, ...] | None]:
     """The new slot file of a rekey, and newly issued words if any."""
-    dbk = kdf.database_key(new_luk)
-    new = SlotFile(
-        vault=old.vault,
-        install=old.install,
-        gen=old.gen,
-        salt=os.urandom(slots.SALT_BYTES),
-        commit=slots.database_commitment(dbk),
-        slots=(),
-        gsk=None,
-    )
-    kdf.wipe(dbk)
-    seed = slots.open_grant_key(old, kek) or kdf.new_key()
-    parameters = credential_slots.parameters_of(old) or argon.START
-    new = credential_slots.put_passphrase(new, new_luk, passphrase, parameters, seed)
-    kdf.wipe(seed)
-    issued: tuple[str, ...] | None = None
-    if old.find(SlotType.RECOVERY) is not None:
-        if words is not None:
-            kdf.wipe(RecoveryWords(words).open(old))
-            entropy = recovery_words.entropy_of(words)
-        else:
-            entropy = recovery_words.new_entropy()
-            issued = recovery_words.words_of(entropy)
-        new = credential_slots.put_recovery(new, new_luk, entropy)
-        kdf.wipe(entropy)
-    if old.find(SlotType.INSECURE_FILE) is not None:
-        if key_file is None:
-            raise RekeyFailed("Name the key file too: this vault opens with one.")
-        file_key = read_key_file(key_file)
-        new = credential_slots.put_key(new, new_luk, SlotType.INSECURE_FILE, file_key)
-        kdf.wipe(file_key)
-    if old.find(SlotType.OS_KEYRING) is not None and keyring is not None:
-        keyring_kek = kdf.new_key()
-        with contextlib.suppress(KeyringUnavailable):  # without it the passphrase opens
-            keyring.write(credential_slots.keyring_item_name(new.salt), keyring_kek)
-            new = credential_slots.put_key(new, new_luk, SlotType.OS_KEYRING, keyring_kek)
-        kdf.wipe(keyring_kek)
-    return dataclasses.replace(new, gen=old.gen + 1), issued
+    with kdf.KeyMaterial() as made:
+        new = SlotFile(
+            vault=old.vault,
+            install=old.install,
+            gen=old.gen,
+            salt=os.urandom(slots.SALT_BYTES),
+            commit=slots.database_commitment(made.keep(kdf.database_key(new_luk))),
+            slots=(),
+            gsk=None,
+        )
+        seed = made.keep(slots.open_grant_key(old, kek) or kdf.new_key())
+        parameters = credential_slots.parameters_of(old) or argon.START
+        new = credential_slots.put_passphrase(new, new_luk, passphrase, parameters, seed)
+        issued: tuple[str, ...] | None = None
+        if old.find(SlotType.RECOVERY) is not None:
+            if words is not None:
+                made.keep(RecoveryWords(words).open(old))  # they must be the present ones
+                entropy = made.keep(recovery_words.entropy_of(words))
+            else:
+                entropy = made.keep(recovery_words.new_entropy())
+                issued = recovery_words.words_of(entropy)
+            new = credential_slots.put_recovery(new, new_luk, entropy)
+        if old.find(SlotType.INSECURE_FILE) is not None:
+            if key_file is None:
+                raise RekeyFailed("Name the key file too: this vault opens with one.")
+            file_key = made.keep(read_key_file(key_file))
+            new = credential_slots.put_key(new, new_luk, SlotType.INSECURE_FILE, file_key)
+        if old.find(SlotType.OS_KEYRING) is not None and keyring is not None:
+            keyring_kek = made.keep(kdf.new_key())
+            with contextlib.suppress(KeyringUnavailable):  # without it the passphrase opens
+                keyring.write(credential_slots.keyring_item_name(new.salt), keyring_kek)
+                new = credential_slots.put_key(new, new_luk, SlotType.OS_KEYRING, keyring_kek)
+        return dataclasses.replace(new, gen=old.gen + 1), issued
