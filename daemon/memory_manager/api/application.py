@@ -30,6 +30,7 @@ from memory_manager.api.routes import (
     recall,
     remember,
     settings,
+    skill,
     token,
     vault,
 )
@@ -45,6 +46,7 @@ ALL_ROUTES: Final[tuple[Route, ...]] = (
     *listing.ROUTES,
     *memory.ROUTES,
     *items.ROUTES,
+    *skill.ROUTES,
     *vault.ROUTES,
     *agents.ROUTES,
     *control.ROUTES,

@@ -30,6 +30,7 @@ class Access(enum.Enum):
 
     OPEN = "open"
     CREDENTIAL = "credential"  # any valid credential
+    OPTIONAL = "optional"  # without one as well; the operation decides what it then may
     READ = "read"
     WRITE = "write"
     RESTORE = "restore"
@@ -67,7 +68,7 @@ _NEEDED: Final = {
 
 def may(caller: Caller, access: Access) -> bool:
     """Whether a caller with a credential has this right: the owner every one, else by scope."""
-    if caller.is_owner or access in (Access.CREDENTIAL, Access.MCP):
+    if caller.is_owner or access in (Access.CREDENTIAL, Access.MCP, Access.OPTIONAL):
         return True
     return bool(_NEEDED.get(access, frozenset()) & caller.scopes)
 

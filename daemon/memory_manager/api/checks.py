@@ -39,6 +39,7 @@ from memory_manager.api.errors import (
 from memory_manager.api.protocol import DoorProtocol
 from memory_manager.api.rate_limit import RateLimit
 from memory_manager.api.rules import BodyType, Rule
+from memory_manager.api.skill_refusals import is_skill_path, skill_refusal
 from memory_manager.auth.agent_identity import identity_from_headers
 from memory_manager.auth.local_peer import peer_uid_pid
 from memory_manager.base.errors import MemlocketError
@@ -148,7 +149,7 @@ class Checks:
             request.headers.getall("X-API-Key", []), request.headers.getall("Authorization", [])
         )
         if token is None:
-            if access is Access.LOCAL and door is Door.UNIX:
+            if access is Access.OPTIONAL or (access is Access.LOCAL and door is Door.UNIX):
                 return ANONYMOUS
             raise MissingCredential
         try:
@@ -172,7 +173,8 @@ class Checks:
         on_mcp = request.path == _MCP or request.path.startswith(_MCP + "/")
         if on_mcp and isinstance(error, MissingCredential | WrongCredential):
             return self._mcp_login(request, error, request_id)
-        response = error_response(error, request_id)
+        refusal = skill_refusal if is_skill_path(request.path) else error_response
+        response = refusal(error, request_id)
         if isinstance(error, MissingCredential):
             response.headers["WWW-Authenticate"] = 'Bearer realm="memlocket"'
         return response
