@@ -341,7 +341,7 @@ def test_trash_is_emptied_after_thirty_days(vault: SmallVault) -> None:
             now - age_days * DAY_MS,
             lambda tx, row=row: vault.memories.forget(tx, row.id, ForgetMode.SOFT_DELETE, writer()),
         )
-    assert vault.write(housekeeping.tidy) == housekeeping.Tidied(1, 0, more=False)
+    assert vault.write(housekeeping.tidy) == housekeeping.Tidied(1, 0, 0, more=False)
     assert vault.row(old.id, include_deleted=True) is None
     assert vault.versions(old.id) == []
     assert restore(vault, young.id).row.content == "young trash"
@@ -474,3 +474,24 @@ def test_audit_has_one_entry_per_act_and_no_text(vault: SmallVault) -> None:
     }
     with pytest.raises(ValueError, match="code"):
         vault.write(lambda tx: audit.record(tx, "x", None, None, {"note": "a free text"}))
+
+
+def test_audit_entries_about_records_are_bounded_and_those_about_keys_stay(
+    vault: SmallVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = vault.remember("the newest").row.created_at_ms
+
+    def fill(tx: Transaction) -> None:
+        for age_days in (400, 366, 364):
+            tx.now_ms = now - age_days * DAY_MS
+            audit.record(tx, "memory.created", None, None)
+            audit.record(tx, "credential.issued", None, None)
+
+    vault.write(fill)
+    tidied = vault.write(housekeeping.tidy)
+    assert (tidied.swept_audit_entries, tidied.more) == (2, False)
+    monkeypatch.setattr(audit, "MAX_RECORD_ENTRIES", 2)  # the two newest: of 364 days ago
+    assert vault.write(lambda tx: audit.sweep(tx, limit=1)) == 1
+    assert vault.write(lambda tx: audit.sweep(tx, limit=1)) == 0
+    actions = [event.action for event in vault.read(audit.events)]
+    assert sorted(actions) == ["credential.issued"] * 3 + ["memory.created"]
