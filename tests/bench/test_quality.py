@@ -20,9 +20,9 @@ from memory_manager.recall.worker_embedder import WorkerEmbedder
 
 pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-# Above the better leg everywhere but for an English question over other languages: there 1 to 2
-# points below it, with a standard error of 1 point at 320 questions.
-WITHIN_POINTS = {"hit5": 3.0, "recall10": 3.0}
+# Above the better leg everywhere but for an English question over other languages: there 1.0 point
+# below it, with a standard error of 1 point at 320 questions.
+WITHIN_POINTS = {"hit5": 2.0, "recall10": 2.0}
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ async def test_hybrid_on_the_development_conversations(
     print(f"\n{embedder.model_key}\n{table(report)}")
     everything = report["all"]
     words, hybrid = everything["words"], everything["hybrid"]
-    assert hybrid.hit5 >= max(words.hit5 + 5, 63)
-    assert hybrid.recall10 >= max(words.recall10 + 5, 65)
+    assert hybrid.hit5 >= max(words.hit5 + 5, 65)
+    assert hybrid.recall10 >= max(words.recall10 + 5, 68)
     for by_system in report.values():
         assert by_system["hybrid"].hit5 >= by_system["words"].hit5
     close_to_the_better_leg(everything)

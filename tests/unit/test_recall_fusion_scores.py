@@ -61,6 +61,23 @@ def test_a_full_identifier_is_not_overridden_by_a_vague_meaning() -> None:
     assert order(words, meaning)[0] == 1
 
 
+def test_a_cosine_that_stands_out_far_counts_more_than_in_proportion() -> None:
+    """Six deviations against every word of the query; three are not enough."""
+    words = WordHits({1: 9.0}, ("a", "b"), 9.0)
+    far = MeaningHits({1: 0.0, 2: 0.6}, 0.0, 0.1)
+    near = MeaningHits({1: 0.0, 2: 0.3}, 0.0, 0.1)
+    assert order(words, far)[0] == 2
+    assert order(words, near)[0] == 1
+
+
+def test_half_a_query_in_words_is_less_than_half_a_match() -> None:
+    whole, half = (
+        fuse(WordHits({1: 4.0}, ("a", "b"), query), MeaningHits({1: 0.0}, 0.0, 0.1), DEFAULTS)[0]
+        for query in (4.0, 8.0)
+    )
+    assert half.lexical_norm < 0.5 * whole.lexical_norm
+
+
 def test_a_row_that_waits_for_its_vector_is_not_held_against() -> None:
     words = WordHits({1: 6.0, 2: 5.0}, ("a", "b"), 6.0)
     meaning = MeaningHits({2: 0.2}, 0.05, 0.1)
