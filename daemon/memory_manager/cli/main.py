@@ -21,6 +21,7 @@ from memory_manager.base.errors import InvalidInput, MemlocketError
 from memory_manager.cli import (
     agent_commands,
     bench_command,
+    client_commands,
     connect_commands,
     daemon_command,
     doctor_command,
@@ -49,6 +50,7 @@ _GROUPS = (
     agent_commands,
     owner_commands,
     connect_commands,
+    client_commands,
     mcp_command,
     model_commands,
     doctor_command,

@@ -13,7 +13,6 @@ from memory_manager.api.mcp import text
 from memory_manager.api.mcp.running import (
     Body,
     operation_arguments,
-    read,
     reading,
     write,
     writing,
@@ -29,12 +28,13 @@ from memory_manager.base.times import now_ms
 from memory_manager.vault import queries
 from memory_manager.vault.filters import RowFilter
 from memory_manager.vault.mcp_profiles import Profile, profile_of
-from memory_manager.vault.rows import ForgetMode
+from memory_manager.vault.rows import ForgetMode, RecordKind
 
 MAX_HITS: Final = 10
 MEMORY_TYPES: Final = ("auto", "semantic", "episodic", "procedural", "working", "identity")
 
 _LATEST: Final = frozenset({"", "current", "latest"})
+_MEMORIES: Final = RowFilter(kinds=(RecordKind.MEMORY,))
 _LATEST_WINDOW: Final = 200  # rows looked through for the caller's own newest one
 
 _AGENT: Final = (Argument("agent_id"), Argument("agent_instance_id"))
@@ -51,6 +51,26 @@ _SEARCHED: Final = (
     Argument("memory_type", "only this type", default="%"),
     Argument("explain", kind=Kind.FLAG),
     Argument("prefer_working", kind=Kind.FLAG),
+)
+_STORED: Final = (
+    Argument("content", "the text to keep, self-contained", required=True),
+    Argument("path", "topic such as projects/alpha", required=True),
+    Argument("scope", "free label of a workspace", core=True),
+    Argument("bucket", "collection", default="public", core=True),
+    Argument("memory_type", choices=MEMORY_TYPES, default="auto", core=True),
+    Argument("dedupe", "true: do not store the same text twice", Kind.FLAG, core=True),
+    Argument("semantic_key", "same key replaces the former text", core=True),
+    Argument("importance", "0 to 1", Kind.NUMBER),
+    Argument("confidence", "0 to 1", Kind.NUMBER),
+    Argument("expires_at", "RFC 3339 time"),
+    Argument("memory_id", "change this memory instead"),
+    Argument("team_id"),
+    *_AGENT,
+    Argument("device_id"),
+    Argument("device_label"),
+    Argument("metadata_json", "JSON object", default="{}"),
+    Argument("provenance_json", "JSON object"),
+    Argument("embedding_json", "ignored"),
 )
 
 
@@ -134,9 +154,9 @@ async def _remember(asked: ToolCall) -> ToolAnswer:
     arguments = operation_arguments(asked.arguments)
     if asked.arguments.get("memory_id"):
         body = await write(asked, memory.update, arguments)
-    else:
-        arguments.pop(ID_MEMBER, None)
-        body = await write(asked, remember, arguments)
+        return ToolAnswer(text.updated(body), body)
+    arguments.pop(ID_MEMBER, None)
+    body = await write(asked, remember, arguments)
     return ToolAnswer(text.written(body), body)
 
 
@@ -165,7 +185,7 @@ async def _newest_own(asked: ToolCall) -> str:
 
     def find(connection: Connection) -> str:
         rows = queries.list_rows(
-            connection, RowFilter(), now_ms(), by_updated=True, limit=_LATEST_WINDOW
+            connection, _MEMORIES, now_ms(), by_updated=True, limit=_LATEST_WINDOW
         )
         for row in rows:
             if row.writer.credential_id == credential_id:
@@ -178,19 +198,6 @@ async def _newest_own(asked: ToolCall) -> str:
 def _redaction(arguments: Mapping[str, object]) -> dict[str, object]:
     found = operation_arguments(arguments)
     return {**found, "mode": ForgetMode.REDACT.value}
-
-
-async def _project_context(asked: ToolCall) -> ToolAnswer:
-    """A context pack of one project's memories, or of all that fit the query."""
-    fields = Fields.of_body(asked.arguments)
-    project, query = fields.text("project_id"), fields.text("query", limit=None)
-    fields.check()
-    arguments = operation_arguments(asked.arguments)
-    arguments["query"] = query or "*"
-    if project:
-        arguments["path"] = project if "/" in project else f"projects/{project}"
-    body = await read(asked, context, arguments)
-    return ToolAnswer(_context_text(body), body)
 
 
 CORE_TOOLS: Final = (
@@ -206,26 +213,7 @@ CORE_TOOLS: Final = (
         "Store a lasting fact, decision or preference; secrets in it are removed first.",
         Access.WRITE,
         _remember,
-        (
-            Argument("content", "the text to keep, self-contained", required=True),
-            Argument("path", "topic such as projects/alpha", required=True),
-            Argument("scope", "free label of a workspace", core=True),
-            Argument("bucket", "collection", default="public", core=True),
-            Argument("memory_type", choices=MEMORY_TYPES, default="auto", core=True),
-            Argument("dedupe", "true: do not store the same text twice", Kind.FLAG, core=True),
-            Argument("semantic_key", "same key replaces the former text", core=True),
-            Argument("importance", "0 to 1", Kind.NUMBER),
-            Argument("confidence", "0 to 1", Kind.NUMBER),
-            Argument("expires_at", "RFC 3339 time"),
-            Argument("memory_id", "change this memory instead"),
-            Argument("team_id"),
-            *_AGENT,
-            Argument("device_id"),
-            Argument("device_label"),
-            Argument("metadata_json", "JSON object", default="{}"),
-            Argument("provenance_json", "JSON object"),
-            Argument("embedding_json", "ignored"),
-        ),
+        _STORED,
     ),
     Tool(
         "recall",
@@ -268,7 +256,7 @@ CORE_TOOLS: Final = (
         "update_memory",
         "Change a memory; what is not given stays, and older versions are kept.",
         Access.WRITE,
-        writing(memory.update, text.written),
+        writing(memory.update, text.updated),
         (
             _MEMORY_ID,
             Argument("content", "new text", core=True),
@@ -320,9 +308,16 @@ CORE_TOOLS: Final = (
 
 MEMORY_TOOLS: Final = (
     Tool(
+        "store_memory",
+        "Store a memory: another name of remember.",
+        Access.WRITE,
+        _remember,
+        _STORED,
+    ),
+    Tool(
         "restore_memory",
         "Bring a forgotten memory back, or an older version of one forward.",
-        Access.WRITE,
+        Access.RESTORE,
         writing(memory.restore, text.written),
         (
             _MEMORY_ID,
@@ -377,18 +372,6 @@ MEMORY_TOOLS: Final = (
         Access.READ,
         reading(memory.versions, _versions),
         (_MEMORY_ID,),
-        read_only=True,
-    ),
-    Tool(
-        "get_project_context",
-        "Get what is remembered about a project as one text.",
-        Access.READ,
-        _project_context,
-        (
-            Argument("query", "what matters now"),
-            Argument("project_id", "name, or a whole path"),
-            Argument("max_tokens", "size of the text", Kind.WHOLE),
-        ),
         read_only=True,
     ),
 )

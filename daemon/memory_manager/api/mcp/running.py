@@ -33,6 +33,7 @@ _KEY: Final = "idempotency_key"
 _LEFT_OUT: Final = frozenset(
     {_AGENT_ID, _INSTANCE_ID, "device_id", "device_label", "team_id", "embedding_json", _KEY}
 )
+_LISTS: Final = ("reminders", "decisions")
 _JSON_TEXTS: Final = {"metadata_json": "metadata", "provenance_json": "provenance"}
 _RENAMED: Final = {
     "path_filter": "path",
@@ -127,6 +128,23 @@ def writing(
         return ToolAnswer(shape(body), body)
 
     return run
+
+
+def slim(value: object) -> object:
+    """An answer without what only costs context: empty members, the envelope that every row of a
+    vault has, and the second name of a list.
+    """
+    if isinstance(value, list):
+        return [slim(item) for item in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, object]", value)
+    twice = "items" in members and any(members.get(name) == members["items"] for name in _LISTS)
+    return {
+        name: slim(member)
+        for name, member in members.items()
+        if member is not None and name != "security_envelope" and not (twice and name == "items")
+    }
 
 
 def _text(asked: ToolCall, body: Body, shape: Shape) -> str:

@@ -35,7 +35,7 @@ from memory_manager.api.checks import check_scope
 from memory_manager.api.errors import RequestError
 from memory_manager.api.mcp.catalogue import LISTED, TOOLS
 from memory_manager.api.mcp.prompts import PROMPTS
-from memory_manager.api.mcp.running import labelled
+from memory_manager.api.mcp.running import labelled, slim
 from memory_manager.api.mcp.tool import ToolCall
 from memory_manager.api.rules import MAX_BODY_BYTES
 from memory_manager.base.errors import MemlocketError
@@ -137,7 +137,8 @@ class _Handlers:
             )
             return _refused(MemlocketError(), call)
         return CallToolResult(
-            content=[TextContent(text=answer.text)], structured_content={"result": answer.body}
+            content=[TextContent(text=answer.text)],
+            structured_content={"result": slim(answer.body)},
         )
 
     async def list_prompts(

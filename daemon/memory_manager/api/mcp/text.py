@@ -34,7 +34,7 @@ def block(item: Item) -> str:
 
 
 def one_line(value: object) -> str:
-    return " ".join(str(value or "").split())
+    return " ".join(str("" if value is None else value).split())
 
 
 def without_blank_lines(item: Item) -> str:
@@ -49,7 +49,16 @@ def without_blank_lines(item: Item) -> str:
 
 def written(body: Item) -> str:
     """The confirmation of a write: what happened to which row, and what was taken out of it."""
-    said = f"{str(body.get('status') or 'done').capitalize()}: {body.get('id')}"
+    return confirmation(str(body.get("status") or "done").capitalize(), body)
+
+
+def updated(body: Item) -> str:
+    """The confirmation of a change; the answer's status is that of the row."""
+    return confirmation("Updated", body)
+
+
+def confirmation(verb: str, body: Item) -> str:
+    said = f"{verb}: {body.get('id')}"
     if body.get("path"):
         said += f" {one_line(body['path'])}"
     redactions = body.get("redactions")
