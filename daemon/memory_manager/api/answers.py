@@ -44,6 +44,6 @@ def list_text(name: str, texts: Sequence[str], rest: Mapping[str, object]) -> st
 
 
 def add_fixed_headers(response: web.StreamResponse) -> None:
-    """Headers of every answer; the library's version string never leaves."""
+    """Headers of every answer unless it has its own; the library's version string never leaves."""
     for name, value in FIXED_HEADERS.items():
-        response.headers[name] = value
+        response.headers.setdefault(name, value)

@@ -112,7 +112,7 @@ class LoginDesk:
         """A new request and the secret by which its client asks for it."""
         self._forget_expired()
         same_kind = [digest for digest, login in self._open.items() if login.kind is kind]
-        for digest in same_kind[: len(same_kind) - MAX_OPEN + 1]:
+        for digest in same_kind[: max(0, len(same_kind) - MAX_OPEN + 1)]:
             del self._open[digest]
         secret = self._random_bytes(32).hex()
         login = Login(

@@ -68,6 +68,9 @@ def page(
     response = web.Response(text=text, status=status, content_type=HTML_TYPE)
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["X-Frame-Options"] = "DENY"
+    # under "no-referrer" browsers send "Origin: null" with our own forms; nothing leaves our origin
+    # either way, and a page whose address holds a sign-in code has no form
+    response.headers["Referrer-Policy"] = "no-referrer" if template == "opened" else "same-origin"
     return response
 
 
