@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import shlex
-import shutil
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import prompts
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
-from memory_manager.cli.connect import http_client, json_edit, toml_edit
+from memory_manager.cli.connect import http_client
 from memory_manager.cli.connect.change import (
     Change,
     entry_of,
@@ -26,7 +23,6 @@ from memory_manager.cli.connect.clients import (
     CLIENTS,
     TABLE_CHECKED,
     Client,
-    Format,
     Launch,
     Places,
 )
@@ -36,11 +32,11 @@ from memory_manager.cli.connect.journal import (
     remove_journal,
     write_journal,
 )
+from memory_manager.cli.connect.launching import launch_of, snippet_of
 from memory_manager.cli.connect.own_command import find_program, run_program
 from memory_manager.cli.connect.registration import (
     Owner,
     Registered,
-    environment_of,
     unregister,
 )
 from memory_manager.cli.connect.registration import (
@@ -51,7 +47,6 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import (
     EXIT_OK,
     ClientCommandFailed,
-    FileProblem,
     NotConfirmed,
     NoTerminal,
     Usage,
@@ -125,10 +120,10 @@ def run_connect(arguments: argparse.Namespace, context: Context) -> int:
     name = installation_name(arguments.client)
     if name == http_client.NAME:
         return _connect_hermes(arguments, context)
-    launch = _launch(name, context.environ)
+    launch = launch_of(name, context.environ)
     client = CLIENTS.get(name)
     if client is None or arguments.only_print:
-        snippet = _snippet(client, launch, context.environ)
+        snippet = snippet_of(client, launch, context.environ)
         if arguments.only_print or arguments.dry_run:
             context.console.result({"client": name, **snippet}, str(snippet["text"]))
             return EXIT_OK
@@ -147,8 +142,7 @@ def run_connect(arguments: argparse.Namespace, context: Context) -> int:
             try:
                 _carry_out(client, launch, plan, context)
             except BaseException:
-                if registered.fresh:
-                    unregister(owner, name)
+                _take_back(owner, name, registered)
                 raise
     _tell_connected(context, name, client, launch, registered, plan)
     return EXIT_OK
@@ -172,6 +166,18 @@ def _registered(arguments: argparse.Namespace, owner: Owner, name: str, plan: _P
     )
     write_journal(name, dataclasses.replace(kept, registering=False), environ)
     return registered
+
+
+def _take_back(owner: Owner, name: str, registered: Registered) -> None:
+    """After a failure the credential made for it goes again; if that fails too, say so."""
+    if not registered.fresh:
+        return
+    try:
+        unregister(owner, name)
+    except MemlocketError:
+        owner.context.console.warn(
+            f"The new credential '{name}' could not be revoked: memlocket agent revoke {name}"
+        )
 
 
 def _planned(client: Client, launch: Launch, places: Places, edit_file: bool) -> _Plan:
@@ -202,7 +208,7 @@ def run_disconnect(arguments: argparse.Namespace, context: Context) -> int:
     name = installation_name(arguments.client)
     environ, places = context.environ, Places(context.environ)
     kept = read_journal(name, environ)
-    client, launch = CLIENTS.get(name), _launch(name, environ)
+    client, launch = CLIENTS.get(name), launch_of(name, environ)
     plan = _Plan()
     if name == http_client.NAME:
         plan = _Plan(http_client.plan_values_removal(http_client.settings_path(places), kept))
@@ -279,7 +285,7 @@ def _connect_hermes(arguments: argparse.Namespace, context: Context) -> int:
         except BaseException:
             if registered.fresh:
                 http_client.remove_key(places, registered.installation)
-                unregister(owner, name)
+            _take_back(owner, name, registered)
             raise
     _tell_connected(context, name, None, None, registered, plan)
     credential = installation_path(name, context.environ)
@@ -307,6 +313,8 @@ def _agree(arguments: argparse.Namespace, context: Context, plan: _Plan) -> None
     context.console.note(plan.shown)
     if arguments.yes:
         return
+    if context.console.as_json:
+        raise Usage("With --json nothing is asked: look at it with --dry-run, then use --yes.")
     if not prompts.has_terminal():
         raise NoTerminal(
             "There is no terminal to ask on.", hint="Look at it with --dry-run, then use --yes."
@@ -346,7 +354,7 @@ def _tell_connected(
         "changed": plan.is_needed,
     }
     if plan.change is None and launch is not None:
-        snippet = _snippet(client, launch, context.environ)
+        snippet = snippet_of(client, launch, context.environ)
         document |= {"entry": snippet["entry"]}
         context.console.result(document, str(snippet["text"]))
         context.console.note(f"{title} has a credential. Put this entry into its settings.")
@@ -360,7 +368,7 @@ def _tell_connected(
 
 
 def _show_status(context: Context) -> int:
-    launches = {name: _launch(name, context.environ) for name in CLIENTS}
+    launches = {name: launch_of(name, context.environ) for name in CLIENTS}
     document = connection_status(context, launches)
     service = document["service"]
     rows = document["clients"]
@@ -385,43 +393,3 @@ def _show_status(context: Context) -> int:
     elif service["problem"]:
         context.console.note(f"The memory service could not tell: {service['problem']}")
     return EXIT_OK
-
-
-def _launch(name: str, environ: Mapping[str, str]) -> Launch:
-    return Launch(name, _program(), environment_of(environ))
-
-
-def _program() -> str:
-    """The absolute path of ``memlocket`` as it was called: links stay, they outlive updates."""
-    called = sys.argv[0] if sys.argv else ""
-    if os.path.basename(called) in ("memlocket", "memlocket.exe"):
-        found = shutil.which(called) or called
-        return os.path.abspath(found)
-    for beside in ("memlocket", "memlocket.exe"):
-        path = Path(sys.executable).parent / beside
-        if path.exists():
-            return str(path)
-    installed = shutil.which("memlocket")
-    if installed is None:
-        raise FileProblem("The program 'memlocket' was not found; install it first.")
-    return os.path.abspath(installed)
-
-
-def _snippet(
-    client: Client | None, launch: Launch, environ: Mapping[str, str]
-) -> dict[str, object]:
-    """The entry to paste, as its client wants it; the own command too where there is one."""
-    entry = launch.entry(with_type=client is not None and client.with_type)
-    if client is not None and client.format is Format.TOML:
-        text = toml_edit.insertion("", client.keys, entry, "\n").new.rstrip()
-    else:
-        keys = client.keys if client is not None else ("mcpServers", "memlocket")
-        text = json_edit.insertion("", keys, entry, "\n", json5=False).new.rstrip()
-    file = str(client.file(Places(environ))) if client is not None else None
-    command: list[str] | None = None
-    if client is not None:
-        text = f"{text}\n\nin {file}"
-        if client.own_command is not None:
-            command = [client.own_command.program, *client.own_command.add(launch)]
-            text = f"{text}\nor run: {shlex.join(command)}"
-    return {"text": text, "entry": entry, "file": file, "command": command}

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_DEPTH: Final = 200
+PLACED_DEPTH: Final = 4
+"""Members are looked up this deep at most; what lies deeper and is plain JSON needs no places."""
 
-_SPACE: Final = " \t\r\n"
+_BLANKS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
@@ -28,6 +30,13 @@ _NUMBER5 = re.compile(
 )
 _ESCAPE5 = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
 _ESCAPED5: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)  # NaN and Infinity are no JSON
+
+
+_PLAIN = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class Unreadable(ValueError):
@@ -94,20 +103,8 @@ class _Reader:
 
     def _skip(self) -> None:
         """Over blanks and comments."""
-        text = self._text
-        while self._at < len(text):
-            if text[self._at] in _SPACE:
-                self._at += 1
-            elif text.startswith("//", self._at):
-                end = text.find("\n", self._at)
-                self._at = len(text) if end < 0 else end
-            elif text.startswith("/*", self._at):
-                end = text.find("*/", self._at + 2)
-                if end < 0:
-                    raise self._refusal()
-                self._at = end + 2
-            else:
-                return
+        found = _BLANKS.match(self._text, self._at)
+        self._at = found.end() if found is not None else self._at
 
     def _next(self) -> str:
         self._skip()
@@ -120,6 +117,8 @@ class _Reader:
             raise Unreadable("it is nested too deeply")
         character = self._next()
         start = self._at
+        if depth >= PLACED_DEPTH and character in "{[" and (quick := self._plain_json()):
+            return quick
         if character == "{":
             return self._object(depth)
         if character == "[":
@@ -137,6 +136,17 @@ class _Reader:
             raise self._refusal()
         self._at = word.end()
         return Node(start, self._at, _WORDS[word[0]])
+
+    def _plain_json(self) -> Node | None:
+        """The value if it is JSON without comments, read by the standard library: files of many
+        megabytes exist.
+        """
+        start = self._at
+        try:
+            plain, self._at = _PLAIN.raw_decode(self._text, start)
+        except (ValueError, RecursionError):
+            return None
+        return Node(start, self._at, plain)
 
     def _text_node(self) -> Node:
         start = self._at

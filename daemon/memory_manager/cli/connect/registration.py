@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 from memory_manager.cli import prompts
@@ -131,17 +131,3 @@ def _agree_to_end(context: Context, name: str, *, replace: bool) -> None:
         f"There is a credential '{name}' whose token is not kept here.",
         hint=f"Run this with --replace to end it, or: memlocket agent revoke {name}",
     )
-
-
-def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a client must set for our shim to find this home; nothing for the usual one.
-
-    Clients start stdio servers with HOME and little more (xmemo.md 11.3).
-    """
-    if home := environ.get("MEMLOCKET_HOME"):
-        from memory_manager.base.directories import directories
-
-        return {"MEMLOCKET_HOME": str(directories({"MEMLOCKET_HOME": home}).data)}
-    if data := environ.get("XDG_DATA_HOME"):
-        return {"XDG_DATA_HOME": data}
-    return {}
