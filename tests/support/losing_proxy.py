@@ -27,6 +27,7 @@ class LosingProxy:
         self._lock = threading.Lock()
         self._to_lose = 0
         self._method = "POST"
+        self._first_of: set[str] = set()
         self.answers_lost = 0
         proxy = self
 
@@ -50,6 +51,11 @@ class LosingProxy:
     def lose_next(self, count: int = 1, method: str = "POST") -> None:
         with self._lock:
             self._to_lose, self._method = count, method
+
+    def lose_first_of(self, *paths: str) -> None:
+        """Lose the first answer of each path; what the client sends again gets through."""
+        with self._lock:
+            self._first_of = set(paths)
 
     def __enter__(self) -> LosingProxy:
         self._thread.start()
@@ -86,7 +92,11 @@ class LosingProxy:
             return
 
     def _loses(self, request_line: bytes) -> bool:
+        path = request_line.split(b" ")[1].decode()
         with self._lock:
+            if path in self._first_of:
+                self._first_of.remove(path)
+                return True
             if self._to_lose < 1 or not request_line.startswith(self._method.encode()):
                 return False
             self._to_lose -= 1
