@@ -6,6 +6,7 @@ all faults of one request in one answer. Messages name fields, never values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
@@ -167,7 +168,10 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number beyond what a float can hold
+            return math.inf if value > 0 else -math.inf
     if isinstance(value, str):
         try:
             number = float(value)
