@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_manager.recall.process_environment import child_environment
+from memory_manager.recall.process_environment import (
+    child_environment,
+    limit_arithmetic_threads,
+)
 
 
 def test_only_what_is_needed_is_passed_on() -> None:
@@ -28,3 +31,20 @@ def test_onnxruntime_leaves_nothing_in_the_home(tmp_path: Path) -> None:
     code = "import onnxruntime as o; print(o.get_available_providers())"
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=50)
     assert list(home.rglob("*")) == []
+
+
+def test_the_daemon_calculates_on_one_thread_unless_told_otherwise() -> None:
+    environ = {"OMP_NUM_THREADS": "4"}
+    limit_arithmetic_threads(environ)
+    assert environ["OMP_NUM_THREADS"] == "4"
+    assert environ["OPENBLAS_NUM_THREADS"] == "1"
+
+
+def test_the_command_line_leaves_numpy_to_the_daemon() -> None:
+    """Its thread count is read when numpy is imported: too late once a command has done it."""
+    code = (
+        "import sys, memory_manager.cli.main, memory_manager.cli.daemon_command;"
+        "import memory_manager.recall.process_environment; print('numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from memory_manager.cli.arguments import Commands, add_command, add_start_options
 from memory_manager.cli.context import Context
@@ -17,6 +18,9 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.recall.process_environment import limit_arithmetic_threads
+
+    limit_arithmetic_threads(os.environ)  # before the next line imports numpy
     from memory_manager.api.run import DaemonOptions, run_daemon
     from memory_manager.service.embedders import EmbeddingsMode
 
