@@ -418,13 +418,15 @@ def test_three_crashes_in_a_row_lead_to_a_safe_mode(sandbox: SandboxDaemon) -> N
     now = time.time_ns() // 1_000_000
     (sandbox.home / "log").mkdir(mode=0o700, exist_ok=True)
     marker = sandbox.home / "log" / "last_crash.json"
-    marker.write_text(
-        json.dumps({"times_ms": [now - 2_000, now - 1_000, now], "error": "ValueError"})
-    )
+    crashes = {"times_ms": [now - 2_000, now - 1_000, now], "error": "ValueError", "unread": True}
+    marker.write_text(json.dumps(crashes))
     marker.chmod(0o600)
     with sandbox.start():
         status = sandbox.status()
         assert status["daemon"]["safe_mode"] is True
         assert status["daemon"]["last_crash"]["error"] == "ValueError"
+        assert status["daemon"]["last_crash"]["unread"] is True
+        assert sandbox.status()["daemon"]["last_crash"]["unread"] is False, "told once"
+        assert json.loads(marker.read_text())["times_ms"] == crashes["times_ms"]
         assert status["embeddings"]["state"] == "absent"
         assert status["vault"]["state"] == "unlocked"

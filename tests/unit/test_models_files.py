@@ -15,7 +15,6 @@ from hash_worker import make_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_manager.base.errors import InvalidInput
 from memory_manager.recall.centring import (
     Centring,
     finish_vectors,
@@ -39,7 +38,6 @@ from memory_manager.recall.models.prepare import tidy_models
 from memory_manager.recall.models.settings import (
     BackendChoice,
     EmbeddingSettings,
-    parse_backend,
 )
 from memory_manager.recall.models.sources import (
     DEFAULT_MODEL,
@@ -220,10 +218,7 @@ def test_two_folders_of_one_name_have_two_ids() -> None:
     assert one != two
 
 
-def test_settings_take_the_long_name_and_nothing_unknown() -> None:
-    assert parse_backend("sentence-transformers") is BackendChoice.ST
-    with pytest.raises(InvalidInput):
-        parse_backend("cuda")
+def test_an_unknown_model_is_named_so() -> None:
     with pytest.raises(ModelUnknown):
         known_model("no-such-model")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from small_vault import SmallVault, small_vault, writer
 
+from memory_manager.auth.agent_identity import identity_from_headers
 from memory_manager.auth.scopes import Scope
 from memory_manager.auth.tokens import is_token
 from memory_manager.base.errors import InvalidInput, NotFound
@@ -86,9 +87,11 @@ def test_erasing_does_not_read_every_stored_answer(vault: SmallVault) -> None:
         transaction.connection.set_trace_callback(None)
 
     vault.write(traced)
-    (blanking,) = [sql for sql in statements if sql.startswith("UPDATE idempotency")]
-    plan = vault.read(lambda c: c.execute(f"EXPLAIN QUERY PLAN {blanking}").fetchall())
-    assert "SEARCH idempotency USING INDEX" in str(plan)
+    blanking = [sql for sql in statements if sql.startswith("UPDATE idempotency")]
+    assert blanking
+    for sql in blanking:
+        plan = vault.read(lambda c, sql=sql: c.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall())
+        assert "USING INDEX idempotency_" in str(plan)
 
 
 def test_same_key_twice_at_once_makes_one_row(vault: SmallVault) -> None:
@@ -151,12 +154,28 @@ def test_unusable_names_are_refused(vault: SmallVault, name: str) -> None:
         vault.write(lambda tx: credentials.issue(tx, name, [Scope.MEMORY_READ]))
 
 
-def test_last_use_is_written_at_most_once_a_minute(vault: SmallVault) -> None:
+def test_a_key_used_under_the_name_of_a_second_agent_is_in_the_audit(vault: SmallVault) -> None:
+    credential, _ = vault.write(lambda tx: credentials.issue(tx, "codex", [Scope.MEMORY_READ]))
+
+    def used_by(name: str | None, instance: str = "one") -> None:
+        identity = identity_from_headers(name, instance)
+        vault.write(lambda tx: credentials.note_label(tx, credential.id, identity))
+
+    for name in ("codex", "codex", None, "cursor", "cursor"):
+        used_by(name)
+    used_by("codex", "another installation")
+    found = vault.read(lambda c: audit.events(c, action="credential.second_agent"))
+    assert [event.actor and event.actor.identity.agent_id for event in found] == ["cursor"]
+    assert found[0].target_id == credential.id
+    for number in range(30):
+        used_by(f"agent-{number}")
+    found = vault.read(lambda c: audit.events(c, action="credential.second_agent"))
+    assert len(found) < credentials.MAX_LABELS
+
+
+def test_the_last_use_is_kept_with_the_credential(vault: SmallVault) -> None:
     credential, token = vault.write(lambda tx: credentials.issue(tx, "codex", [Scope.MEMORY_READ]))
-    assert credentials.touch_is_due(credential, credential.created_at_ms)
     vault.write_at(5_000, lambda tx: credentials.touch(tx, credential.id))
     touched = vault.read(lambda c: credentials.find_by_token(c, token))
     assert touched is not None
     assert touched.last_used_at_ms == 5_000
-    assert not credentials.touch_is_due(touched, 64_999)
-    assert credentials.touch_is_due(touched, 65_000)

@@ -40,8 +40,3 @@ def token_digest(token: str) -> bytes:
 def same_digest(left: bytes, right: bytes) -> bool:
     """Compare two digests in constant time."""
     return hmac.compare_digest(left, right)
-
-
-def token_matches(token: str, digest: bytes) -> bool:
-    """Whether the token has this stored digest, compared in constant time."""
-    return same_digest(token_digest(token), digest)

@@ -61,6 +61,9 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
     port = arguments.port
     if port is not None and not (address.url or "").endswith(f":{port}"):
         context.console.warn(f"it does not listen on port {port}: memlocket restart --port {port}")
+    crash = _section(_section(status, "daemon"), "last_crash")
+    if crash.get("unread"):
+        context.console.warn(f"it crashed before this start: {_crash_line(crash)}")
     _note_vault(context, _section(status, "vault"))
     return EXIT_OK
 
@@ -108,7 +111,7 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
                 "safe mode",
                 "yes: it crashed three times in a row" if service.get("safe_mode") else None,
             ),
-            ("last crash", local_time(crash.get("at")) if crash else None),
+            ("last crash", _crash_line(crash)),
             ("socket", address.socket),
             ("url", address.url or "off"),
             ("data folder", data_folder),
@@ -131,6 +134,13 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
             ("", f"{embeddings['remedy']}" if embeddings.get("remedy") else None),
         ]
     )
+
+
+def _crash_line(crash: _Section) -> str | None:
+    if not crash:
+        return None
+    news = ", not shown before: memlocket logs" if crash.get("unread") else ""
+    return f"{local_time(crash.get('at'))}, {crash.get('error') or 'unknown'}{news}"
 
 
 def _vault_line(vault: _Section) -> str:

@@ -131,10 +131,5 @@ def rare_terms(
     return terms
 
 
-def match_string(terms: tuple[str, ...], phrases: tuple[str, ...] = ()) -> str:
-    """``"a" OR "b" OR "c d"``; the empty string when there is nothing to search."""
-    return " OR ".join(quote(term) for term in (*terms, *phrases))
-
-
 def quote(term: str) -> str:
     return '"' + term.replace('"', '""').replace("\x00", " ") + '"'

@@ -226,10 +226,6 @@ class MeaningLeg:
         mixed = (1 - HYPOTHETICAL_WEIGHT) * query + HYPOTHETICAL_WEIGHT * answer
         return (mixed / max(float(np.linalg.norm(mixed)), 1e-9)).astype(np.float32)
 
-    def look_again(self) -> None:
-        """A model was installed, prepared or chosen: do not wait for the next poll."""
-        self.queue.wake()
-
     async def close(self) -> None:
         """Wipe vectors and query caches, kill the workers."""
         answering, self._answering = self._answering, None

@@ -89,10 +89,6 @@ class RecallService:
         self._fulltext.vocabulary.forget()
         await self._meaning.close()
 
-    def models_changed(self) -> None:
-        """A model was installed or prepared: look at once instead of at the next poll."""
-        self._meaning.look_again()
-
     def status(self) -> dict[str, object]:
         """The block ``embeddings`` of recall.md 11: states, codes, sizes; never a text."""
         return {

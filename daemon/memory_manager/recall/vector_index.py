@@ -191,10 +191,6 @@ class VectorIndex:
             for block, slot in self._slots_of([rowid]):
                 block.gate.put(slot, facts)
 
-    def contains(self, rowid: int) -> bool:
-        with self._lock:
-            return bool(self._slots_of([rowid]))
-
     def _slots_of(self, rowids: Collection[int]) -> list[tuple[_Block, int]]:
         wanted = np.fromiter(rowids, np.int64, len(rowids))
         columns = [(block.rowids, block.n) for block in self._blocks]

@@ -78,6 +78,19 @@ def record_crash(directory: Path, error: str, version: str) -> None:
         write_private(directory / MARKER_NAME, json.dumps(content).encode())
 
 
+def mark_read(directory: Path) -> None:
+    """The owner was told of the crashes so far; never raises."""
+    known = read_history(directory)
+    content = {
+        "times_ms": known.times_ms,
+        "error": known.error,
+        "version": known.version,
+        "unread": False,
+    }
+    with contextlib.suppress(OSError, UnsafeFile):
+        write_private(directory / MARKER_NAME, json.dumps(content).encode())
+
+
 def watch_fatal_signals(directory: Path, version: str) -> None:
     """Send tracebacks of fatal signals to ``fault.log``; what a former process left is recorded."""
     path = directory / FAULT_NAME

@@ -6,6 +6,7 @@ It knows nothing of HTTP. Contract: architecture.md 2, 5; vault.md 4.3; desktop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import os
@@ -21,8 +22,9 @@ from memory_manager.base.errors import MemlocketError
 from memory_manager.base.identifiers import new_uuid7
 from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.base.times import now_ms
+from memory_manager.recall.models.prepare import tidy_models
 from memory_manager.recall.service import RecallService
-from memory_manager.service.crash import NO_CRASHES, CrashHistory
+from memory_manager.service.crash import NO_CRASHES, CrashHistory, mark_read
 from memory_manager.service.discovery import Discovery
 from memory_manager.service.embedders import EmbeddingsMode, choose_embedder
 from memory_manager.service.events import (
@@ -110,6 +112,8 @@ class Daemon:
             log_event(_log, "vault_not_open", level=level_of(error), error=error)
 
     def _open_vault(self) -> None:
+        with contextlib.suppress(OSError):  # what a broken off preparation left is only in the way
+            tidy_models(self.directories.models)
         key_file = self.settings.insecure_key_file
         if key_file is None:
             self.lifecycle.keyring = find_keyring()  # may take seconds where a keyring hangs
@@ -167,6 +171,12 @@ class Daemon:
         """
         if not self.lifecycle.status().insecure:
             await asyncio.to_thread(self.lifecycle.require_admin)
+
+    async def crashes_were_shown(self) -> None:
+        """The owner has seen what ``status`` says of them: not news any more."""
+        if self.crashes.unread:
+            self.crashes = dataclasses.replace(self.crashes, unread=False)
+            await asyncio.to_thread(mark_read, self.directories.log)
 
     def credentials_changed(self) -> None:
         self.events.publish(CredentialsChanged())

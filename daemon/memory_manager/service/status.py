@@ -30,6 +30,7 @@ async def daemon_status(daemon: Daemon, *, with_counts: bool) -> dict[str, objec
             "waiting": len(daemon.logins.desk.pending()),
         }
         found["counts"] = await _counts(daemon)
+        await daemon.crashes_were_shown()
     return found
 
 
@@ -41,7 +42,12 @@ def _process(daemon: Daemon) -> dict[str, object]:
         "safe_mode": daemon.settings.safe_mode,
         "last_crash": None
         if not history.times_ms
-        else {"at": rfc3339(history.times_ms[-1]), "error": history.error},
+        else {
+            "at": rfc3339(history.times_ms[-1]),
+            "error": history.error,
+            "version": history.version,
+            "unread": history.unread,
+        },
     }
 
 

@@ -216,12 +216,6 @@ def revoke(
     return dataclasses.replace(credential, revoked_at_ms=transaction.now_ms)
 
 
-def touch_is_due(credential: Credential, at_ms: int) -> bool:
-    """Whether ``last_used_at`` is old enough to be written again."""
-    last_ms = credential.last_used_at_ms
-    return last_ms is None or at_ms - last_ms >= TOUCH_SECONDS * 1000
-
-
 def touch(transaction: Transaction, credential_id: CredentialId) -> None:
     """Note that the credential was used now."""
     transaction.connection.execute(
@@ -243,7 +237,11 @@ class Label:
 def note_label(
     transaction: Transaction, credential_id: CredentialId, identity: AgentIdentity
 ) -> None:
-    """Remember that the credential was used under these labels (sessions.md 9.2)."""
+    """Remember that the credential was used under these labels (sessions.md 9.2).
+
+    The name of another agent than before goes into the audit: one key, two users.
+    """
+    _audit_second_agent(transaction, credential_id, identity)
     values = (credential_id, identity.agent_id or "", identity.instance_hash or "")
     transaction.connection.execute(
         "INSERT INTO credential_label(credential_id, agent_id, instance_hash, last_seen_ms)"
@@ -257,6 +255,25 @@ def note_label(
         "  ORDER BY last_seen_ms DESC LIMIT ?)",
         (credential_id, credential_id, MAX_LABELS),
     )
+
+
+def _audit_second_agent(
+    transaction: Transaction, credential_id: CredentialId, identity: AgentIdentity
+) -> None:
+    if identity.agent_id is None:
+        return
+    seen = {
+        agent_id
+        for (agent_id,) in transaction.connection.execute(
+            "SELECT agent_id FROM credential_label WHERE credential_id = ? AND agent_id <> ''",
+            (credential_id,),
+        )
+    }
+    # a client with ever new names must not fill the audit
+    if identity.agent_id not in seen and 0 < len(seen) < MAX_LABELS:
+        actor = Attribution(identity, credential_id)
+        detail = {"agents_before": len(seen)}
+        audit.record(transaction, "credential.second_agent", credential_id, actor, detail)
 
 
 def labels(connection: Connection) -> dict[CredentialId, list[Label]]:

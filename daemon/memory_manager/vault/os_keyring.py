@@ -89,11 +89,6 @@ class OsKeyring:
         self._backend = backend
         self._calls = calls
 
-    @property
-    def backend_name(self) -> str:
-        """Full class name, for ``doctor``."""
-        return _name(type(self._backend))
-
     def prove(self) -> None:
         """Write, read and delete a random value; KeyringUnavailable unless all three work."""
         name = f"proof-{secrets.token_hex(8)}"

@@ -6,7 +6,6 @@ import dataclasses
 import enum
 from pathlib import Path
 
-from memory_manager.base.errors import InvalidInput
 from memory_manager.recall.models.sources import DEFAULT_MODEL
 
 
@@ -25,13 +24,3 @@ class EmbeddingSettings:
     model: str = DEFAULT_MODEL
     model_path: Path | None = None
     idle_stop_seconds: float = 600.0
-
-
-def parse_backend(value: str) -> BackendChoice:
-    """``sentence-transformers`` is accepted as ``st``; InvalidInput for anything unknown."""
-    try:
-        return BackendChoice("st" if value == "sentence-transformers" else value)
-    except ValueError:
-        raise InvalidInput(
-            "embedding.backend must be auto, ort, st or off.", field="embedding.backend"
-        ) from None
