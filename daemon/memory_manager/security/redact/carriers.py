@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from memory_manager.security.redact.labels import Family
@@ -100,12 +100,15 @@ _SCHEME: Final = re.compile(
     r"(?P<scheme>bearer|basic|ssws|apikey)[ \t]{1,4}(?P<value>[0-9A-Za-z._~+/=-]{12,8192})",
     re.IGNORECASE,
 )
+_SCHEME_WORDS: Final = frozenset(
+    word + blank for word in ("bearer", "basic", "ssws", "apikey") for blank in (" ", "\t")
+)
 _DIGEST: Final = re.compile(r"\bresponse=\\?\"?([0-9a-f]{32,64})", re.IGNORECASE)
 
 
-def authorization(text: str, lowered: str) -> Iterator[Hit]:
+def authorization(text: str, seen: Set[str]) -> Iterator[Hit]:
     """Values of Authorization headers, and of a scheme word on its own."""
-    if "authorization" in lowered:
+    if "authorization" in seen:
         for found in _AUTH_HEADER.finditer(text):
             value = found["value"]
             scheme = (found["scheme"] or "").lower()
@@ -117,9 +120,7 @@ def authorization(text: str, lowered: str) -> Iterator[Hit]:
                 yield Hit(*found.span("value"), "auth-header", Severity.CREDENTIAL, 1)
         for digest in _DIGEST.finditer(text):
             yield Hit(*digest.span(1), "auth-header", Severity.CREDENTIAL, 1)
-    for word in ("bearer", "basic", "ssws", "apikey"):
-        if word not in lowered or (word + " " not in lowered and word + "\t" not in lowered):
-            continue
+    if not _SCHEME_WORDS.isdisjoint(seen):
         for found in _SCHEME.finditer(text):
             value = found["value"].rstrip(".")
             scheme = found["scheme"].lower()
@@ -131,7 +132,6 @@ def authorization(text: str, lowered: str) -> Iterator[Hit]:
             if good and _wanted(value) and not value.startswith(("-", "/")):
                 start = found.start("value")
                 yield Hit(start, start + len(value), "auth-header", Severity.CREDENTIAL, 1)
-        break
 
 
 def _is_basic(value: str) -> bool:
@@ -156,9 +156,9 @@ _COOKIE_HARMLESS: Final = re.compile(
 )
 
 
-def cookies(text: str, lowered: str) -> Iterator[Hit]:
+def cookies(text: str, seen: Set[str]) -> Iterator[Hit]:
     """Values in Cookie and Set-Cookie headers; names and attributes stay."""
-    if "cookie" not in lowered:
+    if "cookie" not in seen:
         return
     for header in _COOKIE_HEADER.finditer(text):
         position, first = header.end(), True
@@ -189,7 +189,7 @@ _USER_OPTION: Final = re.compile(
     r"|\\?[\"'], ?\\?[\"'])\\?[\"']?"
     r"([^\s:\"'\\]{1,80}):([^\s\"'\\]{1,256})"
 )
-_USER_HINTS: Final = (" -u", '"-u', "'-u", "--user", "--auth", "--proxy-user", "\n-u")
+_USER_HINTS: Final = frozenset({" -u", '"-u', "'-u", "--user", "--auth", "--proxy-user", "\n-u"})
 _COMMANDS: Final = (
     (
         True,
@@ -261,9 +261,9 @@ _COMMANDS: Final = (
 )
 
 
-def command_lines(text: str, lowered: str) -> Iterator[Hit]:
+def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
     """Passwords given to programs as options or statements."""
-    if ("-u" in lowered or "--" in text) and any(hint in lowered for hint in _USER_HINTS):
+    if not _USER_HINTS.isdisjoint(seen):
         for found in _USER_OPTION.finditer(text):
             user, password = found[1], found[2]
             if not _wanted(password) or (user.isdigit() and password.isdigit()):
@@ -280,7 +280,7 @@ def command_lines(text: str, lowered: str) -> Iterator[Hit]:
     for needs_option, anchors, pattern in _COMMANDS:
         if needs_option and not has_option:
             continue
-        if any(anchor in lowered for anchor in anchors):
+        if not seen.isdisjoint(anchors):
             for found in pattern.finditer(text):
                 if _wanted(found[1]):
                     yield Hit(*found.span(1), "cli-credential", Severity.CREDENTIAL, 1)
@@ -293,7 +293,7 @@ _PGPASS: Final = re.compile(
 )
 _PGPASS_HINT: Final = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,63}:[^\s:]{1,63}:\S")
 _NPM_AUTH: Final = re.compile(r"(?:^|[\s\"'])_auth[ \t]?=[ \t]?\"?([0-9A-Za-z+/=]{8,400})")
-_DOCKER_HINTS: Final = ('auth"', "auth'", 'auth\\"', "identitytoken", "registrytoken")
+_DOCKER_HINTS: Final = frozenset({'auth"', "auth'", 'auth\\"', "identitytoken", "registrytoken"})
 _NETRC: Final = re.compile(
     r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}"
     r"|default)[ \t\r\n]{1,8}(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
@@ -314,26 +314,25 @@ _SECRET_ENTRY: Final = re.compile(
 )
 
 
-def credential_files(text: str, lowered: str) -> Iterator[Hit]:
+def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
     """netrc, pgpass, docker configuration, Kubernetes Secret manifests."""
-    if "machine" in lowered or "default" in lowered:
-        if "password" in lowered:
-            for found in _NETRC.finditer(text):
-                if _wanted(found[1]):
-                    yield Hit(*found.span(1), "netrc", Severity.CREDENTIAL, 1)
+    if "password" in seen and ("machine" in seen or "default" in seen):
+        for found in _NETRC.finditer(text):
+            if _wanted(found[1]):
+                yield Hit(*found.span(1), "netrc", Severity.CREDENTIAL, 1)
     if _PGPASS_HINT.search(text):
         for found in _PGPASS.finditer(text):
             if _wanted(found[1]) and not found[1].isdigit():
                 yield Hit(*found.span(1), "pgpass", Severity.CREDENTIAL, 1)
-    if "_auth" in lowered:
+    if "_auth" in seen:
         for found in _NPM_AUTH.finditer(text):
             if _wanted(found[1]) and _is_basic(found[1]):
                 yield Hit(*found.span(1), "npmrc-auth", Severity.CREDENTIAL, 1)
-    if any(hint in lowered for hint in _DOCKER_HINTS):
+    if not _DOCKER_HINTS.isdisjoint(seen):
         for found in _DOCKER_AUTH.finditer(text):
             if _wanted(found[1]) and _is_basic(found[1]):
                 yield Hit(*found.span(1), "docker-auth", Severity.CREDENTIAL, 1)
-    if "secret" in lowered and "data" in lowered and _SECRET_KIND.search(text):
+    if "kind" in seen and "secret" in seen and "data" in seen and _SECRET_KIND.search(text):
         for data in _SECRET_DATA.finditer(text):
             position = data.end()
             if text[position : position + 1] == "{":
@@ -342,3 +341,13 @@ def credential_files(text: str, lowered: str) -> Iterator[Hit]:
                 if _wanted(entry[1]):
                     yield Hit(*entry.span(1), "labelled-secret", Severity.CREDENTIAL, 1)
                 position = entry.end()
+
+
+HINTS: Final = frozenset(
+    {"authorization", "cookie", "password", "machine", "default", "_auth", "kind", "secret", "data"}
+    | _SCHEME_WORDS
+    | _USER_HINTS
+    | _DOCKER_HINTS
+    | {anchor for _, anchors, _ in _COMMANDS for anchor in anchors}
+)
+"""Literals that the readers above ask for; the gate looks them all up in one pass."""

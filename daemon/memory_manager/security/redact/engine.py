@@ -13,18 +13,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from memory_manager.security.redact import carriers, key_material, views
-from memory_manager.security.redact.gate import AnchorGate, lower_same_length
+from memory_manager.security.redact.anchors import Found, find_anchors
 from memory_manager.security.redact.labelled import labelled_secrets
 from memory_manager.security.redact.placeholders import is_filled_body, is_placeholder
 from memory_manager.security.redact.result import Severity, severity_rank
 from memory_manager.security.redact.rule import Hit, Rule
-from memory_manager.security.redact.rules import RULES
 from memory_manager.security.redact.validators import VALIDATORS
 
 MIN_CHARACTERS: Final = 8
 MAX_STEPS: Final = 4_000_000
 MAX_DECODING_DEPTH: Final = 2
 MIN_RUN: Final = 16
+MIN_KEY_RUN: Final = 36
 
 _RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
 # no possessive groups: CPython before 3.11.5 matches them wrongly
@@ -33,12 +33,6 @@ _BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _HEX_RUN: Final = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
 _TOKEN_RUN: Final = re.compile(r"[0-9A-Za-z_-]*")
 _PRINTABLE: Final = re.compile(r"[\t\n\r\x20-\x7e\u00a0-\uffff]*")
-
-_BY_ANCHOR: Final[dict[str, tuple[Rule, ...]]] = {}
-for _rule in RULES:
-    for _anchor in _rule.anchors:
-        _BY_ANCHOR[_anchor] = (*_BY_ANCHOR.get(_anchor, ()), _rule)
-_GATE: Final = AnchorGate(sorted(_BY_ANCHOR))
 
 
 class OverBudgetError(Exception):
@@ -80,7 +74,7 @@ def scan(text: str, budget: Budget) -> list[Hit]:
         hits += found if folded is None else _mapped(folded, found)
     together = views.joined(text, spans)
     if together is not None:
-        for hit in vendor_hits(together.text, lower_same_length(together.text), budget):
+        for hit in vendor_hits(together.text, find_anchors(together.text), budget):
             # a joined word in front would make any token look prefixed
             if hit.rule != "prefixed-token" and together.crosses_edit(hit.start, hit.end):
                 hits += _mapped(together, (hit,))
@@ -92,30 +86,33 @@ def scan_view(
     text: str, budget: Budget, spans: Sequence[tuple[int, int]] | None = None
 ) -> Iterator[Hit]:
     """Every rule and reader on one reading of the text."""
-    lowered = lower_same_length(text)
     budget.charge(len(text))
-    yield from vendor_hits(text, lowered, budget, spans)
-    yield from key_material.armoured_blocks(text, lowered)
+    found = find_anchors(text)
+    lowered, seen = found.lowered, found.seen
+    yield from vendor_hits(text, found, budget, spans)
     yield from key_material.seed_phrases(lowered)
-    yield from key_material.jwk_members(text, lowered)
-    yield from key_material.recovery_codes(text, lowered)
-    yield from labelled_secrets(text, lowered, budget.charge)
     if "://" in text:
         yield from carriers.url_userinfo(text)
-    yield from carriers.authorization(text, lowered)
-    yield from carriers.cookies(text, lowered)
-    yield from carriers.command_lines(text, lowered)
-    yield from carriers.credential_files(text, lowered)
+    yield from carriers.credential_files(text, seen)
+    if not seen and lowered.isascii():
+        return
+    yield from key_material.armoured_blocks(text, seen)
+    yield from key_material.jwk_members(text, seen)
+    yield from key_material.recovery_codes(lowered, seen)
+    yield from labelled_secrets(text, lowered, found.labels(), budget.charge)
+    yield from carriers.authorization(text, seen)
+    yield from carriers.cookies(text, seen)
+    yield from carriers.command_lines(text, lowered, seen)
 
 
 def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
     """Only what needs no context: vendor shapes, key blocks, and labels that leave no doubt."""
-    lowered = lower_same_length(text)
     budget.charge(len(text))
-    yield from vendor_hits(text, lowered, budget)
-    yield from key_material.armoured_blocks(text, lowered)
-    yield from key_material.seed_phrases(lowered)
-    yield from labelled_secrets(text, lowered, budget.charge, strict=True)
+    found = find_anchors(text)
+    yield from vendor_hits(text, found, budget)
+    yield from key_material.armoured_blocks(text, found.seen)
+    yield from key_material.seed_phrases(found.lowered)
+    yield from labelled_secrets(text, found.lowered, found.labels(), budget.charge, strict=True)
     if "://" in text:
         yield from carriers.url_userinfo(text)
 
@@ -128,30 +125,39 @@ def runs(text: str) -> Iterator[tuple[int, int]]:
 
 def vendor_hits(
     text: str,
-    lowered: str,
+    found: Found,
     budget: Budget,
     spans: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[Hit]:
     """The registry, evaluated at anchors inside long runs (``spans``, where they are known)."""
-    covered: dict[str, int] = {}
-    for start, end in runs(text) if spans is None else spans:
-        if end - start >= 36:
+    stretches = list(runs(text)) if spans is None else spans
+    for start, end in stretches:
+        if end - start >= MIN_KEY_RUN:
             yield from key_material.long_run_keys(text, start, end)
-        for position, anchor in _GATE.hits(lowered, start, end):
-            if anchor == "eyj":
-                if position < covered.get(anchor, -1):
-                    continue
-                run = _TOKEN_RUN.match(text, position)
-                covered[anchor] = run.end() if run is not None else position
-            for rule in _BY_ANCHOR[anchor]:
-                if position < covered.get(rule.pattern, -1):
-                    continue
-                hit = _evaluate(rule, text, position, start, end, budget)
-                if hit is not None:
-                    covered[rule.pattern] = hit.end
-                    yield hit
-                    if hit.rule == "aws-access-key-id":
-                        yield from key_material.aws_secrets_near(text, hit.start, hit.end)
+    covered: dict[str, int] = {}
+    index = 0
+    for position, anchor, rules in found.vendors():
+        while index < len(stretches) and stretches[index][1] <= position:
+            index += 1
+        if index == len(stretches):
+            break
+        start, end = stretches[index]
+        if position < start or position + len(anchor) > end:
+            continue
+        if anchor == "eyj":
+            if position < covered.get(anchor, -1):
+                continue
+            run = _TOKEN_RUN.match(text, position)
+            covered[anchor] = run.end() if run is not None else position
+        for rule in rules:
+            if position < covered.get(rule.pattern, -1):
+                continue
+            hit = _evaluate(rule, text, position, start, end, budget)
+            if hit is not None:
+                covered[rule.pattern] = hit.end
+                yield hit
+                if hit.rule == "aws-access-key-id":
+                    yield from key_material.aws_secrets_near(text, hit.start, hit.end)
 
 
 def _evaluate(

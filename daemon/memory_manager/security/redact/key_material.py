@@ -10,7 +10,7 @@ import bisect
 import hashlib
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from memory_manager.security.redact.bip39_words import WORDS
@@ -49,11 +49,11 @@ _PUTTY_LINE: Final = re.compile(
 )
 
 
-def armoured_blocks(text: str, lowered: str) -> Iterator[Hit]:
+def armoured_blocks(text: str, seen: Set[str]) -> Iterator[Hit]:
     """PEM, OpenSSH, PGP and SSH2 private keys, whole, escaped, indented, on one line or cut off."""
-    if "begin " in lowered and "private" in lowered:
+    if "begin " in seen and "private" in seen:
         yield from _pem_blocks(text)
-    if "putty-user-key-file-" in lowered:
+    if "putty-user-key-file-" in seen:
         end = 0
         for found in _PUTTY_BEGIN.finditer(text):
             if found.start() >= end:
@@ -153,7 +153,6 @@ _MNEMONIC_LABEL: Final = re.compile(
 _LETTERS_ONLY: Final = {
     code: " " for code in range(128) if not chr(code).isalpha() and chr(code) != " "
 }
-_TWELVE: Final = b"\1" * 12
 _LABEL_END: Final = re.compile(r"[\s\"'`*]{0,4}[:=：][\s\"'`*\[({]{0,6}")
 _BETWEEN_WORDS: Final = re.compile(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
 
@@ -163,8 +162,7 @@ def seed_phrases(lowered: str) -> Iterator[Hit]:
     words = (
         lowered.translate(_LETTERS_ONLY).split() if lowered.isascii() else _WORD.findall(lowered)
     )
-    flags = bytes(map(WORDS.__contains__, words))
-    if _TWELVE not in flags:
+    if not _twelve_in_a_row(words):
         return
     tokens = list(_WORD.finditer(lowered))
     run: list[re.Match[str]] = []
@@ -178,6 +176,22 @@ def seed_phrases(lowered: str) -> Iterator[Hit]:
         yield from _phrases_in(lowered, run)
         run = [token] if token[0] in WORDS else []
     yield from _phrases_in(lowered, run)
+
+
+def _twelve_in_a_row(words: list[str]) -> bool:
+    """Whether twelve list words stand in a row: every twelfth word is looked at first."""
+    for index in range(11, len(words), 12):
+        if words[index] not in WORDS:
+            continue
+        low = index
+        while low > 0 and words[low - 1] in WORDS:
+            low -= 1
+        high = index
+        while high + 1 < len(words) and words[high + 1] in WORDS:
+            high += 1
+        if high - low >= 11:
+            return True
+    return False
 
 
 def _phrases_in(lowered: str, run: list[re.Match[str]]) -> Iterator[Hit]:
@@ -333,9 +347,9 @@ _JWK_MEMBER: Final = re.compile(
 JWK_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k"})
 
 
-def jwk_members(text: str, lowered: str) -> Iterator[Hit]:
+def jwk_members(text: str, seen: Set[str]) -> Iterator[Hit]:
     """The private members of JSON Web Keys in JSON text."""
-    if '"kty' not in lowered and "'kty" not in lowered:
+    if '"kty' not in seen and "'kty" not in seen:
         return
     for found in _JWK_MEMBER.finditer(text):
         yield Hit(*found.span("value"), "jwk-private", Severity.HIGH_RISK, 3)
@@ -353,27 +367,27 @@ _CODES_HEADING: Final = re.compile(
 _CODE: Final = re.compile(r"(?:[0-9a-z]{3,8}(?:[- ][0-9a-z]{3,8}){1,5}|[0-9]{6,12}|[0-9a-z]{8,16})")
 
 
-_CODES_HINTS: Final = (
-    "recovery",
-    "backup",
-    "scratch",
-    "emergency",
-    "one-time",
-    "one time",
-    "2fa",
-    "mfa",
-    "reserve",
-    "codes de",
-    "codigo",
-    "wiederherstellung",
+_CODES_HINTS: Final = frozenset(
+    {
+        "recovery",
+        "backup",
+        "scratch",
+        "emergency",
+        "one-time",
+        "one time",
+        "2fa",
+        "mfa",
+        "reserve",
+        "codes de",
+        "codigo",
+        "wiederherstellung",
+    }
 )
 
 
-def recovery_codes(text: str, lowered: str) -> Iterator[Hit]:
+def recovery_codes(lowered: str, seen: Set[str]) -> Iterator[Hit]:
     """Two or more codes under a heading that calls them recovery or backup codes."""
-    if lowered.isascii() and ("code" not in lowered and "codigo" not in lowered):
-        return
-    if lowered.isascii() and not any(hint in lowered for hint in _CODES_HINTS):
+    if _CODES_HINTS.isdisjoint(seen) and lowered.isascii():
         return
     headings = list(_CODES_HEADING.finditer(lowered))
     if not headings:
@@ -409,3 +423,9 @@ def _codes_after(lowered: str, start: int, end: int) -> Iterator[Hit]:
                 plain.append((shape, hit))
     # a code of letters only is told by its neighbours of the same shape
     yield from (hit for shape, hit in plain if shape in shapes)
+
+
+HINTS: Final = frozenset(
+    {"begin ", "private", "putty-user-key-file-", '"kty', "'kty"} | _CODES_HINTS
+)
+"""Literals that the readers above ask for; the gate looks them all up in one pass."""

@@ -7,10 +7,9 @@ Contract: redaction.md 4.3, 13.6.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from memory_manager.security.redact.gate import AnchorGate
 from memory_manager.security.redact.key_material import is_aws_secret
 from memory_manager.security.redact.label_words import (
     PASSWORD_PHRASES,
@@ -25,10 +24,12 @@ from memory_manager.security.redact.values import is_key_like, is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
 MAX_BARE_CHARACTERS: Final = 8192
+LABEL_STEPS: Final = 128
+_PAIR_EDGE: Final = (":", "=", " ", "\t", '"', "'", "`")
+_QUALIFIER: Final = re.compile(r"([A-Za-z-]{2,20})[ \t]$")
 MAX_FOREIGN: Final = 64  # text without blanks runs on in some scripts; a password does not
 _LABEL_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
-_ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES, *VENDOR_WORDS)
-_GATE: Final = AnchorGate(sorted(set(_ANCHORS)))
+LABEL_ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES, *VENDOR_WORDS)
 
 _ASSIGN: Final = re.compile(
     r"(?:\\{0,8}[\"'`])?[\])]?(?:\*\*|__|</(?:b|strong|code|td|th)>)?(?:[ \t]\([^()\n]{1,30}\))?"
@@ -99,23 +100,38 @@ _AUTH_SCHEME: Final = re.compile(
 
 
 def labelled_secrets(
-    text: str, lowered: str, charge: Callable[[int], None], *, strict: bool = False
+    text: str,
+    lowered: str,
+    places: Iterable[tuple[int, str]],
+    charge: Callable[[int], None],
+    *,
+    strict: bool = False,
 ) -> Iterator[Hit]:
     """Hits for values that a label calls secret; ``strict`` takes strong labels with ``:``/``=``
     only.
 
-    ``charge`` is told how many characters each label costs.
+    ``places`` are the label anchors of the text, positions ascending. ``charge`` is told how many
+    characters each label costs.
     """
     done = 0
-    for position, anchor in _GATE.hits(lowered, 0, len(lowered)):
+    families: dict[tuple[str, str], Family] = {}
+    for position, anchor in places:
         if position < done or (anchor == "pat" and not _stands_alone(lowered, position, 3)):
             continue
         start, end = _label_span(text, position, anchor)
         if end <= done:
             continue
         done = end
-        charge(64)
-        hit = _after_label(text, start, end, charge, strict)
+        charge(LABEL_STEPS)
+        label = text[start:end]
+        qualifier = _QUALIFIER.search(text, max(0, start - 22), start)
+        named = (label, qualifier[1] if qualifier is not None else "")
+        family = families.get(named)
+        if family is None:
+            family = families[named] = _family(*named)
+        if family is Family.NONE:
+            continue
+        hit = _after_label(text, start, end, family, charge, strict)
         if hit is not None:
             yield hit
             done = hit.end
@@ -138,14 +154,13 @@ def _label_span(text: str, position: int, anchor: str) -> tuple[int, int]:
 
 
 def _after_label(
-    text: str, start: int, end: int, charge: Callable[[int], None], strict: bool
+    text: str, start: int, end: int, family: Family, charge: Callable[[int], None], strict: bool
 ) -> Hit | None:
     """Look for a separator after the label, read the value and judge it."""
     label = text[start:end]
     found = _ASSIGN.match(text, end)
     if found is not None:
-        family = _family(text, label, start)
-        if family is Family.NONE or (strict and family <= Family.VENDOR):
+        if strict and family <= Family.VENDOR:
             return None
         typed = _TYPED.match(text, found.end()) if found["op"] == ":" else None
         if typed is not None:
@@ -184,58 +199,49 @@ def _after_label(
     if next_character == ">" or (next_character.isspace() and text[start - 1 : start] == "<"):
         close = _XML_CLOSE.match(text, end) if text[start - 1 : start] == "<" else None
         if close is not None:
-            family = _family(text, label, start)
             return _judge(
                 text, label, start, close.end(), family, charge, tight=True, kind="assign"
             )
-    before = text[max(0, start - 48) : start]
-    if _PAIR_BEFORE.search(before):
+    if text[start - 1 : start] in _PAIR_EDGE and _PAIR_BEFORE.search(
+        text[max(0, start - 48) : start]
+    ):
         pair = _PAIR.match(text, end)
         if pair is not None:
-            family = _family(text, label, start)
             return _judge(text, label, start, pair.end(), family, charge, tight=True, kind="assign")
     listed = _LISTED.match(text, end) if text[start - 1 : start] in ("'", '"') else None
     if listed is not None:
-        family = _family(text, label, start)
         return _judge(text, label, start, listed.end(), family, charge, tight=False, kind="bare")
     default = _DEFAULT.match(text, end) if text[start - 1 : start] in ("'", '"') else None
     if default is not None:
-        family = _family(text, label, start)
         return _judge(text, label, start, default.end(), family, charge, tight=False, kind="assign")
     space = _SPACE.match(text, end)
     if space is not None and label.startswith("--"):
-        family = _family(text, label, start)
         return _judge(text, label, start, space.end(), family, charge, tight=True, kind="option")
     if space is not None and _SET_BEFORE.search(
         text, max(0, start - 120, text.rfind("\n", 0, start) + 1), start
     ):
-        family = _family(text, label, start)
         if family > Family.VENDOR:
             hit = _judge(text, label, start, space.end(), family, charge, tight=True, kind="set")
             if hit is not None:
                 return hit
     prose = _FOR.match(text, end, end + 64) or _PROSE.match(text, end, end + 80)
     if prose is not None:
-        family = _family(text, label, start)
         if family <= Family.VENDOR:
             return None
         return _judge(text, label, start, prose.end(), family, charge, tight=False, kind="prose")
     if space is not None and text[space.end() : space.end() + 1] not in ("", "=", ":"):
-        family = _family(text, label, start)
         if family >= Family.SECRET or text.startswith("0x", space.end()):
             return _judge(text, label, start, space.end(), family, charge, tight=False, kind="bare")
     return None
 
 
-def _family(text: str, label: str, start: int) -> Family:
+def _family(label: str, qualifier: str) -> Family:
+    """The family of a label; a qualifier may be a word before it: "api key", "public key"."""
     family = classify(label)
-    if family is not Family.PASSWORD:
-        # "api key: x", "public key: x": the qualifier may stand before the label
-        before = re.search(r"([A-Za-z-]{2,20})[ \t]$", text[max(0, start - 22) : start])
-        if before is not None:
-            qualified = classify(f"{before[1]}_{label}")
-            if family is Family.NONE or qualified is Family.NONE or qualified > family:
-                return qualified
+    if family is not Family.PASSWORD and qualifier:
+        qualified = classify(f"{qualifier}_{label}")
+        if family is Family.NONE or qualified is Family.NONE or qualified > family:
+            return qualified
     return family
 
 

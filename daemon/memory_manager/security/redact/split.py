@@ -11,8 +11,8 @@ import bisect
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from memory_manager.security.redact.anchors import find_anchors
 from memory_manager.security.redact.engine import Budget, vendor_hits
-from memory_manager.security.redact.gate import lower_same_length
 from memory_manager.security.redact.ids import mark, marks_in
 from memory_manager.security.redact.key_material import (
     armoured_blocks,
@@ -45,7 +45,7 @@ def _parts(texts: Sequence[str], key_id_found: bool) -> Iterator[tuple[int, Hit]
     headers = [i for i, text in enumerate(texts) if "BEGIN " in text and "PRIVATE" in text]
     if headers:
         whole = "\n".join(texts)
-        spread = list(_spread(texts, 1, armoured_blocks(whole, lower_same_length(whole))))
+        spread = list(_spread(texts, 1, armoured_blocks(whole, find_anchors(whole).seen)))
         yield from spread
         # a header alone in one field: the body may stand anywhere in the row
         if any(is_bare_header(texts[i]) and i not in {j for j, _ in spread} for i in headers):
@@ -59,7 +59,7 @@ def _parts(texts: Sequence[str], key_id_found: bool) -> Iterator[tuple[int, Hit]
     for first in _chains(texts):
         chain = texts[first[0] : first[1]]
         whole = "".join(chain)
-        for index, hit in _spread(chain, 0, vendor_hits(whole, lower_same_length(whole), Budget())):
+        for index, hit in _spread(chain, 0, vendor_hits(whole, find_anchors(whole), Budget())):
             part = chain[index][hit.start : hit.end]
             # a whole token may end where a plain word begins
             if len(part) >= MIN_PART and any(c.isdigit() for c in part):

@@ -302,8 +302,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "kubernetes-bootstrap-token",
-        ("--token ", "--token="),
-        r"--token[ =]([0-9a-z]{6}\.[0-9a-z]{16})",
+        ("--token=",),
+        r"--token=([0-9a-z]{6}\.[0-9a-z]{16})",
         group=1,
         since="2",
     ),

@@ -1,0 +1,75 @@
+"""The native gate finds what the portable ones find, and trusts no database but its own.
+
+Contract: redaction.md 5.1, 5.3, 15.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from secret_carriers import carriers
+from secret_look_alikes import look_alikes
+from secrets_generator import CONTEXTS, LABELLED, TOKENS, Maker
+
+from memory_manager.security.redact import anchors, sanitize_server_write
+from memory_manager.security.redact.gate import AutomatonGate, RegexGate
+
+
+def _texts() -> Iterator[str]:
+    make = Maker("tiers")
+    for draw in TOKENS.values():
+        for context in CONTEXTS.values():
+            yield context.format(draw(make).text)
+    for labelled in LABELLED.values():
+        yield labelled(make).text
+    for sample in carriers(make).values():
+        yield sample.text
+    yield from look_alikes(make).values()
+
+
+@pytest.fixture(scope="module")
+def database() -> bytes:
+    pytest.importorskip("hyperscan", reason="the native tier is an extra")
+    return anchors.compile_native_database()
+
+
+def test_native_and_portable_tier_answer_the_same(database: bytes) -> None:
+    texts = list(_texts())
+    portable = [sanitize_server_write(text) for text in texts]
+    assert anchors.use_native_database(database)
+    try:
+        native = [sanitize_server_write(text) for text in texts]
+    finally:
+        anchors.use_portable_tier()
+    differing = [text for text, a, b in zip(texts, portable, native, strict=True) if a != b]
+    assert not differing
+
+
+def test_a_foreign_or_damaged_database_is_not_used(database: bytes) -> None:
+    damaged = bytearray(database)
+    damaged[-100] ^= 1
+    other_key = bytearray(database)
+    other_key[20] ^= 1
+    for data in (b"", b"memlocket", database[:-1], bytes(damaged), bytes(other_key)):
+        assert not anchors.use_native_database(data)
+
+
+def test_the_automaton_finds_what_the_expression_finds() -> None:
+    package = pytest.importorskip("ahocorasick_rs", reason="an extra")
+    automaton = AutomatonGate(anchors.ANCHORS, package)
+    expression = RegexGate(anchors.ANCHORS)
+    for text in _texts():
+        lowered = text.lower()
+        assert automaton.find(lowered) == expression.find(lowered)
+    assert automaton.find("\ud800 token=") == expression.find("\ud800 token=")
+
+
+def test_every_anchor_can_stand_inside_a_run() -> None:
+    from memory_manager.security.redact.engine import runs
+    from memory_manager.security.redact.rules import RULES
+
+    for rule in RULES:
+        for anchor in rule.anchors:
+            padded = "a" * 16 + anchor + "a" * 16
+            assert list(runs(padded)) == [(0, len(padded))], (rule.id, anchor)
