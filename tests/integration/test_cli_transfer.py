@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_daemon import COMMAND, SandboxDaemon, wait_until
+from sandbox_daemon import COMMAND, SandboxDaemon, Wire, wait_until
 from terminal import Terminal
+
+from memory_manager.vault.rows import RecordKind
 
 PASSPHRASE = "cobalt heron " + "violin ledger summit crane"
 
@@ -33,9 +35,9 @@ def with_secrets(
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
-    """Memories with tags, expiry, versions, several writers, and some that are gone."""
+    """Records of every kind, with tags, expiry, versions, several writers; some are gone."""
     with opened(tmp_path_factory.mktemp("source") / "home") as daemon:
-        token = daemon.add_agent("hermes")
+        token = daemon.add_agent("hermes", "memory:read", "memory:write", "ledger:write")
         with daemon.wire(token, agent="hermes", instance="laptop-1") as hermes:
             first = hermes.remember(
                 "Deploys run on Thursdays",
@@ -53,6 +55,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
             )  # fmt: skip
             gone = hermes.remember("an old port number 8080", "team/net")["id"]
             blacked = hermes.remember("the ceo said a word", "team/talk")["id"]
+            add_items(hermes)
         daemon.cli("remember", "written by the owner\n---\nwith a rule", "--path", "own")
         daemon.cli("forget", gone, "--reason", "wrong")
         daemon.cli("restore", gone)
@@ -60,6 +63,47 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
         daemon.cli("forget", blacked, "--redact")
         assert first
         yield daemon
+
+
+ITEM_LISTS = ("timeline", "reminders", "decisions")
+
+
+def add_items(wire: Wire) -> None:
+    """One record of every kind beside memories, some with a history, one forgotten."""
+    here = {"bucket": "work", "scope": "team/a"}
+
+    def made(path: str, **body: object) -> str:
+        answer = wire.post(path, {**here, **body})
+        assert answer.status in (200, 201), answer.body
+        return str(answer.json.get("id"))
+
+    for task in ("mend the export", "test the export"):
+        made("/v1/update_state", current_task=task, next_action="go on", ttl_seconds=0)
+    made("/v1/timeline/events", content="began\n\nat nine", event_type="note", session_id="s1",
+         occurred_at="2020-02-02T02:02:02Z")  # fmt: skip
+    done = made("/v1/reminders", content="buy milk", due_at="2199-01-01T00:00:00Z")
+    made(f"/v1/reminders/{done}/complete", note="two litres")
+    made("/v1/reminders", content="still open")
+    taken = made("/v1/decisions", context="Which day?", options=["Thursday", "Friday", "週末"])
+    made(f"/v1/decisions/{taken}/resolve", resolution="Friday")
+    expense = {"item": "coffee", "amount": "2.5", "currency": "EUR", **here}
+    made("/v1/skill/operations", operation="expense-add", arguments=expense)
+    made("/v1/restart/snapshot", session_id="s1", label="before lunch")
+    gone = made("/v1/reminders", content="a forgotten reminder")
+    made(f"/v1/memories/{gone}/forget")
+
+
+def item_lists(daemon: SandboxDaemon) -> dict[str, Any]:
+    """What the wire shows of the items, the restored snapshot included."""
+    with daemon.owner() as owner:
+        shown: dict[str, Any] = {
+            name: owner.get(f"/v1/{name}", bucket="%", item_status="%").json for name in ITEM_LISTS
+        }
+        shown["ledger"] = owner.get("/v1/me/ledger/monthly-summary").json
+        quiet = {"restore_state": False, "record_restore_event": False, "scope": "team/a"}
+        restored = owner.post("/v1/restart/restore", quiet).json
+    assert restored.pop("restored_at")
+    return {**shown, "restart": restored}
 
 
 @pytest.fixture
@@ -88,12 +132,18 @@ def test_export_and_import_lose_nothing(
     before = exported(source, tmp_path / "a.jsonl")
     assert {record["status"] for record in before} == {"active", "deleted", "redacted"}
     assert max(len(record["versions"]) for record in before) == 4
+    assert {record["kind"] for record in before} == {kind.value for kind in RecordKind}
     given = tmp_path / ("out" if kind == "markdown" else "a.jsonl")
     if kind == "markdown":
         exported(source, given, "--format", "markdown")
     done = target.cli("import", str(given), "--json")
     assert json.loads(done.stdout)["created"] == len(before)
     assert exported(target, tmp_path / "b.jsonl") == before
+    items = item_lists(source)
+    assert [items[name]["total"] for name in ITEM_LISTS] == [1, 2, 1]
+    assert items["ledger"]["total"] == 2.5
+    assert items["restart"]["snapshot"]["active_state"]["current_task"] == "test the export"
+    assert item_lists(target) == items
     again = json.loads(target.cli("import", str(given), "--json").stdout)
     assert (again["created"], again["unchanged"]) == (0, len(before))
     assert exported(target, tmp_path / "c.jsonl") == before
@@ -218,6 +268,7 @@ def test_backup_restores_elsewhere_and_leaves_no_words(
         other.start()
         assert with_secrets(other, "unlock", passphrase=PASSPHRASE).returncode == 0
         assert exported(other, tmp_path / "b.jsonl") == before
+        assert item_lists(other) == item_lists(source)
         busy = with_secrets(
             other, "restore-backup", str(bundle), "--replace", passphrase=PASSPHRASE
         )
