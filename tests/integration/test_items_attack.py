@@ -108,7 +108,7 @@ def test_odd_arguments_of_every_skill_operation(served: SandboxDaemon) -> None:
     with served.wire(served.add_agent("odd-skill", *scopes)) as wire:
         for operation in OPERATION_NAMES:
             for field in fields:
-                for name in ("true", "huge", "nul", "list", "object", "long"):
+                for name in ("huge", "nul", "list", "object"):
                     value = ODD[name]
                     arguments = {"content": "x", "query": "x", "item": "x", "amount": "1"}
                     body = {"operation": operation, "arguments": {**arguments, field: value}}
