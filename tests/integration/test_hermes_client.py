@@ -214,3 +214,105 @@ def test_lost_reply_of_forget_and_usage_can_be_replayed(
         assert through.forget(made["id"], idempotency_key=idempotency_key)["id"] == made["id"]
         through.close()
     assert client.search(word) == []
+
+
+# -- state, timeline, restart, reminders (xmemo.md 16.2)
+
+
+def test_update_state_keeps_one_slot(client: Any) -> None:
+    key = f"slot-{uuid.uuid4().hex[:8]}"
+    first = client.update_state(state_key=key, current_task="mend the pump", ttl_seconds=0)
+    second = client.update_state(
+        state_key=key, next_action="test the pump", idempotency_key=uuid.uuid4().hex
+    )
+    assert first["id"] == second["id"] == second["memory_id"] == second["state_id"]
+    assert (first["version"], second["version"]) == (1, 2)
+    assert first["expires_at"] is None
+    assert second["expires_at"] is not None
+    (hit,) = [x for x in client.search("pump", scope="hermes/default") if x["id"] == first["id"]]
+    assert hit["content"] == "Next action: test the pump"
+
+
+def test_record_event_and_restart_snapshot(client: Any) -> None:
+    event = client.record_event("the pump runs", event_type="milestone", session_id="s-1")
+    assert event["id"] == event["event_id"] == event["event"]["id"]
+    assert (event["content"], event["event_type"]) == ("the pump runs", "milestone")
+    snapshot = client.create_restart_snapshot(session_id="s-1", idempotency_key=uuid.uuid4().hex)
+    assert snapshot["id"] == snapshot["snapshot_id"]
+    assert snapshot["created_at"]
+
+
+def test_reminders_from_create_to_complete(client: Any) -> None:
+    text, _ = _unique("Remember the pump of")
+    made = client.create_reminder(text, due_at="2199-01-01T00:00:00+00:00", session_id="s-1")
+    assert made["id"] == made["todo_id"] == made["reminder"]["id"]
+    assert made["item_status"] == "open"
+    assert made["id"] in [x["id"] for x in client.list_reminders(limit=100)]
+    for _ in range(2):
+        done = client.complete_reminder(made["id"], note="it runs")
+        assert (done["id"], done["item_status"]) == (made["id"], "completed")
+    assert made["id"] not in [x["id"] for x in client.list_reminders(limit=100)]
+    assert made["id"] in [x["id"] for x in client.list_reminders(item_status="completed")]
+    assert made["id"] in [x["id"] for x in client.list_reminders(item_status="%")]
+
+
+def test_item_answers_do_not_look_like_a_false_outcome(client: Any) -> None:
+    reminder = client.create_reminder("an ordinary reminder")
+    answers = [
+        client.update_state(current_task="an ordinary task"),
+        client.record_event("an ordinary event"),
+        client.create_restart_snapshot(),
+        reminder,
+        client.complete_reminder(reminder["id"]),
+    ]
+    assert not FALSE_OUTCOMES & {answer.get("status") for answer in answers}
+    assert not [answer for answer in answers if "result" in answer or not answer["id"]]
+
+
+def test_queued_writes_replay_with_other_fields(
+    hermes: types.ModuleType, daemon: SandboxDaemon, key: str, client: Any
+) -> None:
+    """What the client's outbox sends later: the whole payload, unset fields as ""."""
+    scope = f"hermes/{uuid.uuid4().hex[:8]}"
+    with LosingProxy(daemon.url) as proxy:
+        through = hermes.XMemoClient(proxy.url, key, "hermes", INSTANCE)
+        state_key, reminder_key = uuid.uuid4().hex, uuid.uuid4().hex
+        proxy.lose_next()
+        with pytest.raises(hermes.XMemoClientError) as caught:
+            through.update_state(current_task="a", scope=scope, idempotency_key=state_key)
+        assert caught.value.is_transient
+        payload = {
+            "current_task": "a", "next_action": "", "blocked_reason": "", "bucket": "work",
+            "scope": scope, "ttl_seconds": 86400,
+        }  # fmt: skip
+        replayed = through._request(
+            "POST", "/v1/update_state", json_body=payload, idempotency_key=state_key
+        )
+        proxy.lose_next()
+        with pytest.raises(hermes.XMemoClientError):
+            through.create_reminder("r", scope=scope, idempotency_key=reminder_key)
+        payload = {"content": "r", "due_at": "", "bucket": "work", "scope": scope, "session_id": ""}
+        reminder = through._request(
+            "POST", "/v1/reminders", json_body=payload, idempotency_key=reminder_key
+        )
+        complete_key = uuid.uuid4().hex
+        proxy.lose_next()
+        with pytest.raises(hermes.XMemoClientError):
+            through.complete_reminder(reminder["id"], idempotency_key=complete_key)
+        done = through._request(
+            "POST",
+            f"/v1/reminders/{reminder['id']}/complete",
+            json_body={"bucket": "%", "scope": None},
+            idempotency_key=complete_key,
+        )
+        through.close()
+    assert replayed["version"] == 1
+    assert done["item_status"] == "completed"
+    found = client.list_reminders(scope=scope, item_status="%")
+    assert [(x["id"], x["version"]) for x in found] == [(reminder["id"], 2)]
+
+
+def test_unknown_reminder_is_404_and_not_transient(hermes: types.ModuleType, client: Any) -> None:
+    with pytest.raises(hermes.XMemoClientError) as caught:
+        client.complete_reminder(str(uuid.uuid4()))
+    assert (caught.value.status_code, caught.value.is_transient) == (404, False)
