@@ -5,10 +5,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 
-from secrets_generator_draw import Draw, Sample, remains
-from secrets_generator_harmless import ZERO_GROUPS, harmless
+from secrets_generator_draw import Sample, remains
+from secrets_generator_harmless import ZERO_GROUPS
 from secrets_generator_rows import shown
-from secrets_generator_sets import disguises, positives, rows
+from secrets_generator_sets import disguises, harmless_texts, positives, rows
 
 from memory_manager.security.redact import sanitize_row, sanitize_server_write
 
@@ -78,7 +78,7 @@ class Verdict:
         return {
             name: tally
             for name, tally in self.removed.items()
-            if name not in NOT_VENDORS and not name.startswith(("language:", "breadth:"))
+            if name not in NOT_VENDORS and not name.startswith(("language:", "breadth:", "grid:"))
         }
 
     def gates(self) -> list[Gate]:
@@ -187,13 +187,12 @@ def judge(seed: str, share: float = 1.0) -> Verdict:
         if left:
             verdict.fail("left", sample.family, sample.template, sample.text, cleaned)
         _judge_again(verdict, sample.family, sample.template, sample.text, cleaned)
-    for number in range(max(2, int(HARMLESS_ROUNDS * share))):
-        for name, text in harmless(Draw(f"harmless-{seed}-{number}")):
-            result = sanitize_server_write(text)
-            same = result.text is text and not result.applied
-            _count(verdict.quiet.setdefault(name, Tally()), same)
-            if not same:
-                verdict.fail("altered", name, "harmless", text, result.text)
+    for name, text in harmless_texts(seed, max(2, int(HARMLESS_ROUNDS * share))):
+        result = sanitize_server_write(text)
+        same = result.text is text and not result.applied
+        _count(verdict.quiet.setdefault(name, Tally()), same)
+        if not same:
+            verdict.fail("altered", name, "harmless", text, result.text)
     for name, row, secrets in rows(seed, share):
         cleaned_row = sanitize_row(row)
         output = shown(cleaned_row.row) + repr(cleaned_row)

@@ -17,10 +17,15 @@ from secrets_generator_contexts import (
 )
 from secrets_generator_disguises import DISGUISES, NOT_FOR_SHORT_PREFIX, disguised
 from secrets_generator_draw import Draw, Sample, Shape, Value
+from secrets_generator_grid import harmless_grid, secret_grid
+from secrets_generator_harmless import harmless
 from secrets_generator_keys import key_shapes
 from secrets_generator_languages import language_shapes
 from secrets_generator_rows import KEYED, PLACES, Row, split_rows
 from secrets_generator_vendors import vendor_shapes
+
+
+GRID_ROUNDS = 40  # of each kind of value
 
 
 def token_shapes() -> list[Shape]:
@@ -75,6 +80,15 @@ def positives(seed: str, share: float = 1.0) -> Iterator[Sample]:
     for shape, labels in label_only_shapes():
         for name in _chosen(tuple(LABEL_CONTEXTS), share, draw):
             yield _sample(shape, under_label(name, shape.draw(draw), labels), name)
+
+    yield from secret_grid(draw, max(3, int(GRID_ROUNDS * share)))
+
+
+def harmless_texts(seed: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """(category, text): every category ``rounds`` times, then labels with harmless values."""
+    for number in range(rounds):
+        yield from harmless(Draw(f"harmless-{seed}-{number}"))
+    yield from harmless_grid(Draw(f"harmless-grid-{seed}"), rounds)
 
 
 def _mutations(shape: Shape, draw: Draw) -> Iterator[Sample]:
