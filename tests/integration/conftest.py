@@ -7,10 +7,12 @@ import json
 import socket
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sandbox_daemon import SandboxDaemon, Wire, running
+from vault_harness import FakeClocks, ProcessKeyring, VaultHome, accepted
 
 RAW_SECONDS = 20.0
 
@@ -104,3 +106,24 @@ def owner(served: SandboxDaemon) -> Iterator[Wire]:
 def bucket() -> str:
     """A bucket of its own for each test: the daemon is shared by the module."""
     return f"b-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def backend() -> ProcessKeyring:
+    return ProcessKeyring()
+
+
+@pytest.fixture
+def clocks() -> FakeClocks:
+    return FakeClocks()
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> VaultHome:
+    """A vault with a passphrase and recovery words, no keyring."""
+    return VaultHome(tmp_path / "data").create()
+
+
+@pytest.fixture
+def with_keyring(tmp_path: Path, backend: ProcessKeyring) -> VaultHome:
+    return VaultHome(tmp_path / "data", accepted(backend)).create(with_recovery=False)

@@ -35,28 +35,6 @@ from memory_manager.vault.errors import (
 )
 from memory_manager.vault.status import VaultState
 
-
-@pytest.fixture
-def backend() -> ProcessKeyring:
-    return ProcessKeyring()
-
-
-@pytest.fixture
-def clocks() -> FakeClocks:
-    return FakeClocks()
-
-
-@pytest.fixture
-def plain(tmp_path: Path) -> VaultHome:
-    """A vault with a passphrase and recovery words, no keyring."""
-    return VaultHome(tmp_path / "data").create()
-
-
-@pytest.fixture
-def with_keyring(tmp_path: Path, backend: ProcessKeyring) -> VaultHome:
-    return VaultHome(tmp_path / "data", accepted(backend)).create(with_recovery=False)
-
-
 # --- absent, setup ----------------------------------------------------------------------------
 
 

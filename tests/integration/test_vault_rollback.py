@@ -32,11 +32,6 @@ PAGE = 4096
 
 
 @pytest.fixture
-def backend() -> ProcessKeyring:
-    return ProcessKeyring()
-
-
-@pytest.fixture
 def home(tmp_path: Path, backend: ProcessKeyring) -> VaultHome:
     """A vault with a keyring and two writes."""
     home = VaultHome(tmp_path / "data", accepted(backend)).create(with_recovery=False)

@@ -45,27 +45,6 @@ from memory_manager.vault.status import VaultState
 HOUR = 3600
 
 
-@pytest.fixture
-def backend() -> ProcessKeyring:
-    return ProcessKeyring()
-
-
-@pytest.fixture
-def clocks() -> FakeClocks:
-    return FakeClocks()
-
-
-@pytest.fixture
-def plain(tmp_path: Path) -> VaultHome:
-    """A vault with a passphrase and recovery words, no keyring."""
-    return VaultHome(tmp_path / "data").create()
-
-
-@pytest.fixture
-def with_keyring(tmp_path: Path, backend: ProcessKeyring) -> VaultHome:
-    return VaultHome(tmp_path / "data", accepted(backend)).create(with_recovery=False)
-
-
 # --- keyring ----------------------------------------------------------------------------------
 
 

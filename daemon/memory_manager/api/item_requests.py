@@ -18,9 +18,9 @@ from memory_manager.api.money import (
     parse_month,
 )
 from memory_manager.api.parsing import WILDCARD, Fields
-from memory_manager.api.requests import MAX_PATH_CHARACTERS
 from memory_manager.vault.item_fields import ItemStatus
 from memory_manager.vault.items import ItemFilter
+from memory_manager.vault.prepared_version import MAX_PATH_CHARACTERS
 from memory_manager.vault.rows import (
     MAX_CONTENT_CHARACTERS,
     MemoryDraft,
@@ -231,12 +231,11 @@ class RestoreSnapshotRequest:
 def parse_restore_snapshot(values: Mapping[str, object]) -> RestoreSnapshotRequest:
     """POST /v1/restart/restore."""
     fields = Fields.of_body(values)
-    bucket = fields.text("bucket") or ITEM_BUCKET
     request = RestoreSnapshotRequest(
         snapshot_id=fields.text("snapshot_id"),
         filter=ItemFilter(
             kind=RecordKind.SNAPSHOT,
-            bucket=None if bucket == WILDCARD else bucket,
+            bucket=fields.filter_text("bucket"),
             scope=fields.filter_text("scope"),
             session_id=fields.filter_text("source_session_id"),
             label=fields.filter_text("state_key"),

@@ -13,8 +13,8 @@ from typing import Final, TypeVar, cast
 from memory_manager.api.errors import Fault, InvalidFields
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.times import parse_rfc3339
+from memory_manager.vault.prepared_version import MAX_LABEL_CHARACTERS
 
-MAX_LABEL_CHARACTERS: Final = 1_024  # bucket, scope, source, semantic key
 WILDCARD: Final = "%"
 
 _TRUE: Final = frozenset({"true", "1", "yes"})

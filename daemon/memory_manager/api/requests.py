@@ -17,6 +17,7 @@ from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
 from memory_manager.recall.requests import SearchRequest, TimeOrder
 from memory_manager.vault.filters import RowFilter, TimeAxis, parse_path_filter
+from memory_manager.vault.prepared_version import MAX_PATH_CHARACTERS, MAX_REASON_CHARACTERS
 from memory_manager.vault.rows import (
     DEFAULT_BUCKET,
     MAX_CONTENT_CHARACTERS,
@@ -29,7 +30,6 @@ from memory_manager.vault.rows import (
     RecordKind,
 )
 
-MAX_PATH_CHARACTERS: Final = 4_096
 MAX_QUERY_CHARACTERS: Final = 4_000  # longer ones are cut, as clients do themselves
 MAX_SEARCH_LIMIT: Final = 5_000
 MAX_CONTEXT_ITEMS: Final = 500
@@ -142,7 +142,7 @@ def parse_forget(values: Mapping[str, object]) -> ForgetRequest:
     fields = Fields.of_body(values)
     request = ForgetRequest(
         mode=fields.choice("mode", _MODES) or ForgetMode.SOFT_DELETE,
-        reason=fields.text("reason", limit=MAX_PATH_CHARACTERS),
+        reason=fields.text("reason", limit=MAX_REASON_CHARACTERS),
         replacement=fields.text("replacement_content", limit=MAX_CONTENT_CHARACTERS),
     )
     fields.check()
@@ -158,7 +158,7 @@ class RestoreRequest:
 def parse_restore(values: Mapping[str, object]) -> RestoreRequest:
     fields = Fields.of_body(values)
     version = fields.number("version", 1, 2**53)
-    reason = fields.text("reason", limit=MAX_PATH_CHARACTERS)
+    reason = fields.text("reason", limit=MAX_REASON_CHARACTERS)
     if version is not None and not float(version).is_integer():
         fields.refuse("version", "must be a whole number", "int_type")
     fields.check()

@@ -102,24 +102,30 @@ def _outcome(written: WriteOutcome) -> ReplayOutcome:
 
 
 def _draft_of(record: MemoryRecord) -> MemoryDraft:
-    return MemoryDraft(
-        content=record.content,
-        path=record.path,
-        bucket=record.bucket,
-        scope=record.scope,
-        memory_type=record.memory_type,
-        importance=record.importance,
-        confidence=record.confidence,
-        source=record.source,
-        metadata=record.metadata,
-        provenance=record.provenance,
-        semantic_key=record.semantic_key,
-        expires_at_ms=record.expires_at_ms,
+    return dataclasses.replace(
+        _draft(record, record.kind),
         dedupe=record.id is None and record.kind is RecordKind.MEMORY,
         created_at_ms=record.created_at_ms,
         id=record.id,
-        kind=record.kind,
-        item=record.item,
+    )
+
+
+def _draft(source: MemoryRecord | RecordVersion, kind: RecordKind) -> MemoryDraft:
+    return MemoryDraft(
+        content=source.content or "",
+        path=source.path,
+        bucket=source.bucket,
+        scope=source.scope,
+        memory_type=source.memory_type,
+        importance=source.importance,
+        confidence=source.confidence,
+        source=source.source,
+        metadata=source.metadata,
+        provenance=source.provenance,
+        semantic_key=source.semantic_key,
+        expires_at_ms=source.expires_at_ms,
+        kind=kind,
+        item=source.item,
     )
 
 
@@ -133,25 +139,9 @@ def _author(record: MemoryRecord, importer: Attribution) -> Attribution:
 
 def _imported(version: RecordVersion, kind: RecordKind, importer: Attribution) -> ImportedVersion:
     """A version with its own labels; the credential is always that of the import."""
-    draft = MemoryDraft(
-        content=version.content or "",
-        path=version.path,
-        bucket=version.bucket,
-        scope=version.scope,
-        memory_type=version.memory_type,
-        importance=version.importance,
-        confidence=version.confidence,
-        source=version.source,
-        metadata=version.metadata,
-        provenance=version.provenance,
-        semantic_key=version.semantic_key,
-        expires_at_ms=version.expires_at_ms,
-        kind=kind,
-        item=version.item,
-    )
     return ImportedVersion(
         action=version.action,
-        draft=draft,
+        draft=_draft(version, kind),
         writer=dataclasses.replace(
             importer, identity=version.writer.identity, client=version.writer.client
         ),

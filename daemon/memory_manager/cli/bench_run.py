@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from memory_manager.cli.output import section
 from memory_manager.client.memory_client import MemoryClient
 
 CUTS = (1, 5, 10)
@@ -132,7 +133,7 @@ def measure(
     headline = [at for at, question in enumerate(questions) if question.headline]
     systems = _scored(questions, orders, headline)
     status = client.status()
-    embeddings, counts = _section(status, "embeddings"), _section(status, "counts")
+    embeddings, counts = section(status, "embeddings"), section(status, "counts")
     ordered = sorted(wall_ms)
     spent = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
     model_key, worker_rss = embeddings.get("model_key"), embeddings.get("worker_rss_bytes")
@@ -191,7 +192,7 @@ def _orders(answer: Mapping[str, object], *, peer: bool) -> Iterator[tuple[str, 
 def _sorted_by(hits: Sequence[Mapping[str, object]], figure: str) -> list[str]:
     known: list[tuple[float, str]] = []
     for hit in hits:
-        value = _section(hit, "explanation").get(figure)
+        value = section(hit, "explanation").get(figure)
         if isinstance(value, (int, float)):
             known.append((float(value), str(hit.get("id"))))
     return [memory_id for _, memory_id in sorted(known, key=lambda pair: -pair[0])]
@@ -273,8 +274,3 @@ def _processor_name() -> str | None:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return None
-
-
-def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = document.get(name)
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}

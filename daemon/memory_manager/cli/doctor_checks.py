@@ -15,7 +15,7 @@ from memory_manager.base.directories import Directories
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.private_files import UnsafeFile
 from memory_manager.cli.errors import code_of
-from memory_manager.cli.output import size
+from memory_manager.cli.output import section, size
 from memory_manager.client.memory_client import MemoryClient
 from memory_manager.vault.paths import PLAINTEXT_MAGIC, read_head
 
@@ -147,9 +147,9 @@ def check_service(client: MemoryClient | None) -> Iterator[Finding]:
         yield Finding("service", Level.PROBLEM, error.message, error.hint)
         return
     yield Finding("service", Level.OK, f"running, version {client.connection.address.version}")
-    yield from _check_vault(_section(status, "vault"))
-    yield from _check_reading(client, _section(status, "vault"))
-    yield from _check_embeddings(_section(status, "embeddings"))
+    yield from _check_vault(section(status, "vault"))
+    yield from _check_reading(client, section(status, "vault"))
+    yield from _check_embeddings(section(status, "embeddings"))
 
 
 def _check_vault(vault: Mapping[str, object]) -> Iterator[Finding]:
@@ -261,8 +261,3 @@ def check_models(places: Directories) -> Iterator[Finding]:
             )
         else:
             yield Finding("model", Level.OK, f"{model.folder.name}: every file as prepared")
-
-
-def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = document.get(name)
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}

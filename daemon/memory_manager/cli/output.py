@@ -12,7 +12,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TextIO
+from typing import TextIO, cast
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.cli.errors import code_of, exit_code_of, title_of
@@ -178,3 +178,9 @@ def size(bytes_count: object) -> str:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """``1 memory``, ``2 memories``."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
+    """The object under ``name`` in an answer; empty when there is none."""
+    value = document.get(name)
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}

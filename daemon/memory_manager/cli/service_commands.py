@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 from memory_manager.cli import service_process
 from memory_manager.cli.arguments import Commands, add_command, add_start_options
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
-from memory_manager.cli.output import counted, facts, local_time, size
+from memory_manager.cli.output import counted, facts, local_time, section, size
 from memory_manager.cli.service_process import Start, Stop
 from memory_manager.client.discovery import DaemonAddress
 
@@ -61,10 +60,10 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
     port = arguments.port
     if port is not None and not (address.url or "").endswith(f":{port}"):
         context.console.warn(f"it does not listen on port {port}: memlocket restart --port {port}")
-    crash = _section(_section(status, "daemon"), "last_crash")
+    crash = section(section(status, "daemon"), "last_crash")
     if crash.get("unread"):
         context.console.warn(f"it crashed before this start: {_crash_line(crash)}")
-    _note_vault(context, _section(status, "vault"))
+    _note_vault(context, section(status, "vault"))
     return EXIT_OK
 
 
@@ -101,9 +100,9 @@ def run_status(arguments: argparse.Namespace, context: Context) -> int:
 
 def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> str:
     """The status as aligned lines: service, vault, memories, embeddings."""
-    vault, embeddings = _section(status, "vault"), _section(status, "embeddings")
-    service, counts = _section(status, "daemon"), _section(status, "counts")
-    crash = _section(service, "last_crash")
+    vault, embeddings = section(status, "vault"), section(status, "embeddings")
+    service, counts = section(status, "daemon"), section(status, "counts")
+    crash = section(service, "last_crash")
     return facts(
         [
             ("service", f"running, pid {address.pid}, version {address.version}"),
@@ -123,7 +122,7 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
             ("recovery words", vault.get("recovery")),
             ("memories", counts.get("memories")),
             ("agents", counts.get("agents")),
-            ("approvals", _approvals_line(_section(status, "approvals"))),
+            ("approvals", _approvals_line(section(status, "approvals"))),
             (
                 "to destroy",
                 f"{counts['awaiting_destruction']} wait for your word: memlocket destroy"
@@ -187,8 +186,3 @@ def _embeddings_line(embeddings: _Section) -> str | None:
     if embeddings.get("last_error"):
         parts.append(f"last error {embeddings['last_error']}")
     return ", ".join(parts)
-
-
-def _section(document: _Section, name: str) -> _Section:
-    value = document.get(name)
-    return cast("_Section", value) if isinstance(value, dict) else {}

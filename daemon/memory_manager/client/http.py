@@ -18,6 +18,8 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+from memory_manager.auth.errors import PeerUnknown
+from memory_manager.auth.local_peer import peer_uid_pid
 from memory_manager.base.private_files import check_private_directory
 from memory_manager.client.discovery import DaemonAddress
 from memory_manager.client.errors import (
@@ -30,7 +32,6 @@ from memory_manager.client.errors import (
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-LINUX_PEER_CREDENTIALS_BYTES = 12  # struct ucred: pid, uid, gid
 Json = object
 
 
@@ -155,11 +156,10 @@ class DaemonConnection:
         """The pid that the kernel names for the other end; None where it cannot tell."""
         with _translated_errors():
             stream = self._connected_socket()
-            option = getattr(socket, "SO_PEERCRED", None)
-            if option is None or stream.family != getattr(socket, "AF_UNIX", None):
-                return None
-            raw = stream.getsockopt(socket.SOL_SOCKET, option, LINUX_PEER_CREDENTIALS_BYTES)
-        return int.from_bytes(raw[:4], "little", signed=True) or None
+        try:
+            return peer_uid_pid(stream).pid
+        except PeerUnknown:
+            return None
 
     def _whole_body(self, response: http.client.HTTPResponse) -> bytes:
         announced = response.length  # None for a chunked answer

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from memory_manager.vault.connection import pages_are_whole
+from memory_manager.vault.row_codec import version_slot
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
 CHECK_PERIOD_MS = 7 * 24 * 3600 * 1000
 _MAX_FINDINGS = 100
-_VERSION_BITS = 24  # of record_version.slot
 
 
 Connect = Callable[[], "AbstractContextManager[Connection]"]
@@ -134,7 +134,7 @@ def _read_whole(connection: Connection, rowid: int) -> None:
         "SELECT version FROM record WHERE rowid = ?", (rowid,)
     ).fetchone()
     for version in range(1, versions + 1):
-        slot = (rowid << _VERSION_BITS) | version
+        slot = version_slot(rowid, version)
         connection.execute("SELECT * FROM record_version WHERE slot = ?", (slot,)).fetchone()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memory_manager.base.identifiers import MemoryId, memory_id_from_bytes
 from memory_manager.vault.filters import RowFilter
 from memory_manager.vault.row_codec import (
+    MAX_VERSION,
     ROW_COLUMNS,
     ROW_TABLES,
     VERSION_COLUMNS,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
 _ROWIDS_PER_STATEMENT = 500
-_MAX_VERSION = (1 << 24) - 1
 
 
 def get_row(
@@ -127,7 +127,7 @@ def versions_of_rowid(connection: Connection, rowid: int) -> list[MemoryVersion]
     rows = connection.execute(
         f"SELECT {VERSION_COLUMNS} FROM record_version v WHERE v.slot BETWEEN ? AND ?"
         " ORDER BY v.slot",
-        [version_slot(rowid, 0), version_slot(rowid, _MAX_VERSION)],
+        [version_slot(rowid, 0), version_slot(rowid, MAX_VERSION)],
     )
     return [decode_version(columns, kind) for columns in rows]
 

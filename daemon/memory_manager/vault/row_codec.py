@@ -31,7 +31,8 @@ from memory_manager.vault.rows import (
 )
 
 _HASH_PREFIX = "sha256:"
-VERSION_BITS = 24
+_VERSION_BITS = 24
+MAX_VERSION = (1 << _VERSION_BITS) - 1
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 ROW_COLUMNS = (
@@ -42,7 +43,7 @@ ROW_COLUMNS = (
     " r.server_embeddings_enabled, r.server_content_search_enabled, v.redactions,"
     " v.ruleset_version, r.kind, v.item"
 )
-ROW_TABLES = "record r JOIN record_version v ON v.slot = (r.rowid << 24) + r.version"
+ROW_TABLES = f"record r JOIN record_version v ON v.slot = (r.rowid << {_VERSION_BITS}) + r.version"
 VERSION_COLUMNS = (
     "v.version, v.status, v.content, v.path, v.memory_type, v.metadata, v.agent_id,"
     " v.instance_hash, v.credential_id, v.client, v.written_at_ms, v.action, v.reason, v.bucket,"
@@ -53,7 +54,7 @@ VERSION_COLUMNS = (
 
 def version_slot(rowid: int, version: int) -> int:
     """Primary key of one version in ``record_version``."""
-    return (rowid << VERSION_BITS) + version
+    return (rowid << _VERSION_BITS) + version
 
 
 def parse_memory_id(text: str) -> bytes | None:

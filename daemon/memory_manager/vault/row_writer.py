@@ -13,7 +13,12 @@ from memory_manager.security.envelope import VAULT_DEFAULT
 from memory_manager.vault import queries
 from memory_manager.vault.item_fields import item_columns
 from memory_manager.vault.prepared_version import PreparedVersion, RowContents, prepare
-from memory_manager.vault.row_codec import attribution_columns, encode_json, version_slot
+from memory_manager.vault.row_codec import (
+    MAX_VERSION,
+    attribution_columns,
+    encode_json,
+    version_slot,
+)
 from memory_manager.vault.rows import (
     Attribution,
     MemoryRow,
@@ -26,7 +31,6 @@ from memory_manager.vault.settings import AUTO_REDACT_PII, get_flag
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
-_VERSION_SPAN = (1 << 24) - 1
 _EMPTY_SNAPSHOT = '{"active_state":null,"timeline":[],"reminders":[],"decisions":[]}'
 
 
@@ -279,4 +283,4 @@ def _end_erasure(transaction: Transaction, row: MemoryRow) -> None:
 
 
 def _slots(rowid: int) -> tuple[int, int]:
-    return version_slot(rowid, 0), version_slot(rowid, _VERSION_SPAN)
+    return version_slot(rowid, 0), version_slot(rowid, MAX_VERSION)
