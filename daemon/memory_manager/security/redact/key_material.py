@@ -411,7 +411,7 @@ def _codes_after(lowered: str, start: int, end: int) -> Iterator[Hit]:
         content = re.sub(r"^\d{1,2}[.):]\s+", "", content)
         for word in re.split(r"\n|\s{2,}|(?<=[0-9a-z]{8}) (?=[0-9a-z]{8})", content):
             code = word.strip(" \t-*•>`\"'[]().:")
-            if _CODE.fullmatch(code) is None:
+            if _CODE.fullmatch(code) is None or len({*map(len, code.split(" "))}) > 1:
                 continue
             offset = start + piece.start() + piece[0].index(code)
             hit = Hit(offset, offset + len(code), "recovery-codes", Severity.CREDENTIAL, 1)
@@ -419,7 +419,7 @@ def _codes_after(lowered: str, start: int, end: int) -> Iterator[Hit]:
             if any(c.isdigit() for c in code):
                 shapes.add(shape)
                 yield hit
-            else:
+            elif " " not in code:
                 plain.append((shape, hit))
     # a code of letters only is told by its neighbours of the same shape
     yield from (hit for shape, hit in plain if shape in shapes)

@@ -20,7 +20,7 @@ PASSWORD_WORDS: Final = frozenset(
 SECRET_WORDS: Final = frozenset(
     "secret secrets token apikey apitoken authtoken accesstoken refreshtoken accesskey secretkey "
     "clientsecret privatekey authkey apisecret appsecret appkey credential credentials creds "
-    "bearer jwt pat "
+    "bearer jwt "
     "sharedkey masterkey encryptionkey signingkey bottoken sessiontoken idtoken passtoken "
     "xoxb webhooksecret hmac secretaccesskey accountkey sharedaccesskey storagekey "
     "segredo secreto ficha jeton geheimnis zugangstoken tajne sekret sleutel anahtar "
@@ -289,10 +289,10 @@ VENDOR_WORDS: Final = frozenset(
     "deepseek detectify dialpad digitalocean discord disqus docusign doppler dotmailer dronahq "
     "droneci dropbox dynatrace easypost edamam elastic elasticsearch elevenlabs enigma etherscan "
     "etsy everhour exoscale facebook falai fastly fastspring figma filestack finicity finnhub "
-    "firebase firecrawl fixer fleetbase flickr flightapi fmfw formbucket foursquare freshbooks "
+    "firebase firecrawl fixer fleetbase flickr flightapi formbucket foursquare freshbooks "
     "freshdesk freshservice front fullcontact fullstory gemini geocode geocodify getresponse "
     "giphy gocardless goodday gorgias grafana graphcms greptile groq gumroad gyazo happyscribe "
-    "harvest hellosign helpscout heroku hetzner honeycomb hootsuite host hotjar hubspot "
+    "harvest hellosign helpscout heroku hetzner honeycomb hootsuite hotjar hubspot "
     "huggingface humanloop hunter hypertrack ibmcloud imagekit influx influxdb infobip infomaniak "
     "infracost infura instantly intercom interzoid invoiceocean ipapi ipdata ipgeolocation "
     "ipinfo ipstack iterable jumpcloud kagi kickbox klaviyo kraken kucoin lark launchdarkly "
@@ -310,7 +310,7 @@ VENDOR_WORDS: Final = frozenset(
     "qualaroo quandl quickbase quickbooks rabbitmq railway rapidapi raygun razorpay "
     "readme rechargepayments "
     "recurly reddit render replicate rentman rescuetime resend retell revenuecat ringcentral "
-    "roboflow rollbar rootly runpod salesforce samsara saucelabs scalewaykey scraperapi "
+    "roboflow rollbar rootly runpod salesforce samsara saucelabs scraperapi "
     "scrapingbee screenshotapi securitytrails segment semaphore sendbird sendgrid sendinblue "
     "sentry serpapi serper sheety shipengine shippo shipstation shodan shopify shortcut shotstack "
     "shutterstock signalwire simplesat slack smartsheet smooch snowflake snyk sonar sonarcloud "
@@ -334,3 +334,20 @@ VENDOR_COMPANIONS: Final = frozenset(
     "internal shared v1 v2 v3 1 2 3 http header x bearer pat".split()
 )
 """What may stand beside a service name in a label without changing its meaning."""
+
+AMBIGUOUS_VENDORS: Final = frozenset(
+    "apollo axiom beamer braze buddy censys checkout clockwork copper discord elastic enigma "
+    "everhour fixer front gemini harvest hunter instantly iterable kraken lark linear monday mux "
+    "neon nimble noticeable notion nutshell orbit paddle pendo phrase plaid polygon privacy readme "
+    "render replicate segment semaphore shortcut smooch square stability stream unify vault "
+    "verifier voyage wiz zoom cartesia amplitude facebook twitter youtube telegram slack google "
+    "stripe sentry azure microsoft elasticsearch rabbitmq firebase grafana sonar".split()
+)
+"""Service names that are also words, or stand in front of many other things: alone they are no
+label."""
+
+PAT_COMPANIONS: Final = frozenset(
+    "github gitlab gh ado devops azure personal access bot deploy ci git my bitbucket atlassian "
+    "jira databricks airtable".split()
+)
+"""Beside one of these, or alone, ``pat`` is a personal access token and no pattern."""

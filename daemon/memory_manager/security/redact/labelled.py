@@ -24,7 +24,7 @@ from memory_manager.security.redact.values import is_key_like, is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
 MAX_BARE_CHARACTERS: Final = 8192
-LABEL_STEPS: Final = 128
+LABEL_STEPS: Final = 200
 _PAIR_EDGE: Final = (":", "=", " ", "\t", '"', "'", "`")
 _QUALIFIER: Final = re.compile(r"([A-Za-z-]{2,20})[ \t]$")
 MAX_FOREIGN: Final = 64  # text without blanks runs on in some scripts; a password does not
@@ -61,12 +61,14 @@ _FOR: Final = re.compile(
 _DEFAULT: Final = re.compile(
     r"[\"'][ \t]{0,4}\{[^{}=]{0,80}?default[ \t]{0,4}=[ \t]{0,4}(?=[\"'])", re.DOTALL
 )
+_FILE_NAME: Final = re.compile(r"\.[a-z]{1,5}$")
 _HYPHENATED: Final = re.compile(r"(?:[A-Za-z]{3,16}[-_.]){2,8}[A-Za-z]{0,16}[0-9]{2,8}")
 _LISTED: Final = re.compile(r"[\"'],[ \t]{0,4}(?=[\"'])")
 # a value that nothing but a blank ties to its label must be beyond doubt
 _STRONG: Final = re.compile(
     r"(?=[^\s]*[0-9])(?=[^\s]*[a-z])(?=[^\s]*[A-Z!#$%^*])[^\s/()={}<>\[\]:,]{8,200}"
     r"|0x[0-9a-fA-F]{64}"
+    r"|(?=(?:[^\s0-9]*[0-9]){3})(?=[^\s]*[a-z])(?=[^\s]*[A-Z])[A-Za-z0-9][A-Za-z0-9/+]{9,80}"
 )
 _TYPED: Final = re.compile(
     r"[ \t]{0,4}&?(?:'static )?[A-Za-z][\w<>\[\]|.?&]{0,40}[ \t]{1,4}=[ \t]{0,4}(?=[\"'])"
@@ -199,9 +201,7 @@ def _after_label(
     if next_character == ">" or (next_character.isspace() and text[start - 1 : start] == "<"):
         close = _XML_CLOSE.match(text, end) if text[start - 1 : start] == "<" else None
         if close is not None:
-            return _judge(
-                text, label, start, close.end(), family, charge, tight=True, kind="assign"
-            )
+            return _judge(text, label, start, close.end(), family, charge, tight=True, kind="xml")
     if text[start - 1 : start] in _PAIR_EDGE and _PAIR_BEFORE.search(
         text[max(0, start - 48) : start]
     ):
@@ -228,7 +228,8 @@ def _after_label(
     if prose is not None:
         if family <= Family.VENDOR:
             return None
-        return _judge(text, label, start, prose.end(), family, charge, tight=False, kind="prose")
+        kind = "paren" if prose[0].endswith("(") else "prose"
+        return _judge(text, label, start, prose.end(), family, charge, tight=False, kind=kind)
     if space is not None and text[space.end() : space.end() + 1] not in ("", "=", ":"):
         if family >= Family.SECRET or text.startswith("0x", space.end()):
             return _judge(text, label, start, space.end(), family, charge, tight=False, kind="bare")
@@ -282,13 +283,15 @@ def _judge(
         if family is Family.PASSWORD
         else _is_bare_token(value)
     ):
-        if not (quoted and is_key_like(value)):
+        if not (quoted and _in_quotes(value, family)):
             return None
     if kind == "compare" and not quoted:
         return None
     if kind == "cell" and _CELL_END.match(text, end) is None:
         return None
-    if "](" in value:
+    if "](" in value or (kind == "xml" and text[end : end + 1] not in ("<", "\n", "\r", "")):
+        return None
+    if kind == "paren" and not _in_parentheses(value):
         return None
     if kind == "option" and not quoted and (_SENTENCE.fullmatch(value) or _metavariable(value)):
         return None
@@ -308,6 +311,26 @@ def _judge(
         return None
     rule, severity = _rule_for(text, label, label_start, value, kind)
     return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
+
+
+def _in_quotes(value: str, family: Family) -> bool:
+    """A quoted value right after its label: ``the admin password `...` works``."""
+    if is_key_like(value):
+        return True
+    return (
+        family is Family.PASSWORD
+        and len(value) >= 8
+        and sum(c.isdigit() for c in value) >= 2
+        and any(c.isalpha() for c in value)
+        and not any(c.isspace() for c in value)
+    )
+
+
+def _in_parentheses(value: str) -> bool:
+    """A value between parentheses is rarely one: it must not be a name, a file or a term."""
+    if len(value) < 10 or sum(c.isdigit() for c in value) < 2 or _FILE_NAME.search(value):
+        return False
+    return bool(_STRONG.fullmatch(value) or _HYPHENATED.fullmatch(value)) or is_key_like(value)
 
 
 def _metavariable(value: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from memory_manager.security.redact.label_words import (
+    AMBIGUOUS_VENDORS,
     BLOCKING_ANYWHERE,
     BLOCKING_QUALIFIERS,
     BLOCKING_SUFFIXES,
@@ -18,6 +19,7 @@ from memory_manager.security.redact.label_words import (
     KEY_WORDS,
     PASSWORD_PHRASES,
     PASSWORD_WORDS,
+    PAT_COMPANIONS,
     SECRET_PHRASES,
     SECRET_WORDS,
     VENDOR_COMPANIONS,
@@ -70,7 +72,7 @@ def classify(label: str) -> Family:
         if any(word not in _NEUTRAL_SUFFIXES and not word.isdigit() for word in suffix):
             return max(Family.WEAK, classify_phrase(label))
         return max(family, classify_phrase(label)) if family is Family.WEAK else family
-    if any(word in VENDOR_WORDS for word in words) and all(
+    if any(word in VENDOR_WORDS and word not in AMBIGUOUS_VENDORS for word in words) and all(
         word in VENDOR_WORDS or word in VENDOR_COMPANIONS or word.isdigit() for word in words
     ):
         return Family.VENDOR
@@ -105,6 +107,8 @@ def _core(words: list[str], index: int) -> Family | None:
         ):
             return Family.SECRET
         return Family.WEAK
+    if word == "pat" and (len(words) == 1 or not PAT_COMPANIONS.isdisjoint(words)):
+        return Family.SECRET
     if word in WEAK_WORDS:
         return Family.WEAK
     if word.endswith(_GLUED_PASSWORD):

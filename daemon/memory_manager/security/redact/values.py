@@ -58,7 +58,12 @@ _EXPRESSION: Final = re.compile(r"\(+[A-Za-z_$][\w$]*(?:[.(\[]|$)")
 _SNAKE: Final = re.compile(
     r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?"
 )
+_NUMBERED_PART: Final = re.compile(r"(?:^|\.)[A-Za-z]{3,}\d{2,}(?:\.|$)")
 _IDENTIFIER: Final = re.compile(r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]*)+")
+# the source of a regular expression
+_EXPRESSION_SOURCE: Final = re.compile(
+    r"\(\?[:=!<P]|\[\^?(?:[A-Za-z0-9]-[A-Za-z0-9]|\\[swd])[^\]]*\]|\\[dws][*+{]|\[\^[^\]]+\][*+{]"
+)
 _SCREAMING: Final = re.compile(
     r"[A-Z][A-Z]+\d?(?:_(?:[A-Z]{2,}\d{0,2}|\d{1,2}))+|[A-Z]{1,3}\d(?:_[A-Z]+)+"
 )
@@ -125,12 +130,16 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
         and not (value[0] in "/\\" and _has_random_part(value))
     ):
         return True
-    if _SCREAMING.fullmatch(value) or _SHORTCUT.fullmatch(value):
+    if (
+        _SCREAMING.fullmatch(value)
+        or _SHORTCUT.fullmatch(value)
+        or _EXPRESSION_SOURCE.search(value)
+    ):
         return True
     if len(value) <= 400 and _PUBLIC_ID.fullmatch(value):
         return True
     if _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
-        return True
+        return not (quoted and _NUMBERED_PART.search(value) and value.count(".") == 1)
     if not quoted and _IDENTIFIER.fullmatch(value) and not _has_random_word(value):
         return True
     if not quoted and (_INDEXED.fullmatch(value) or _EXPRESSION.match(value)):
@@ -182,6 +191,8 @@ def _has_random_word(value: str) -> bool:
         if len(letters) >= 6 and common_pairs(letters) < 0.5 and not letters.isupper():
             return True
         if case_runs(part) < 2 and len(part) >= 6 and not part.isupper():
+            return True
+        if len(part) >= 12 and digits >= 2 and case_runs(part) < MIN_CHARACTERS_PER_RUN:
             return True
     return False
 
