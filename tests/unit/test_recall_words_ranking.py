@@ -29,7 +29,7 @@ def words() -> Iterator[WordTable]:
 WORDS = [f"word{chr(97 + n)}" for n in range(14)]
 
 
-def fill(words: WordTable, rng: random.Random, count: int) -> None:
+def fill(words: WordTable, rng: random.Random, count: int, expired: float = 0.0) -> None:
     """Texts of very different length, common words in most of them."""
     words.connection.execute("BEGIN")
     for number in range(count):
@@ -40,6 +40,7 @@ def fill(words: WordTable, rng: random.Random, count: int) -> None:
             bucket=rng.choice(["public", "work", "rare" if number % 50 == 0 else "work"]),
             path=rng.choice(["a", "a/b", "c"]),
             created_at_ms=MOMENT_MS + number,
+            expires_at_ms=MOMENT_MS + 1 if rng.random() < expired else None,
         )
     words.connection.execute("COMMIT")
 
@@ -64,14 +65,36 @@ def test_ranking_only_likely_rows_gives_the_rows_of_a_full_ranking(
             terms = [quote(term) for term in rng.sample(WORDS, rng.randint(1, 6))]
             sql, values = chosen.condition(MOMENT_MS * 2)
             indexed = chosen.path is not None or chosen.since_ms is not None
-            condition = Condition(sql, values, indexed)
+            selective = chosen != RowFilter()
+            condition = Condition(sql, values, selective=selective, indexed=indexed)
             quick = ranked(words.connection, terms, 900, 10**6, condition, limit=30, exact=10)
             full = ranked(words.connection, terms, 900, 0, condition, limit=30, exact=10)
-            best = sorted(full.values(), reverse=True)[:10]
-            assert sorted(quick.values(), reverse=True)[:10] == pytest.approx(best, abs=1e-9)
-            assert len(quick) == len(full)
-            for rowid in quick.keys() & full.keys():
-                assert quick[rowid] == pytest.approx(full[rowid], abs=1e-9)
+            same_ranking(quick, full)
+
+
+@pytest.mark.parametrize("expired", [0.0, 0.1, 0.9])
+def test_rows_hidden_from_an_open_search_take_no_place(
+    words: WordTable, expired: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a filter the best are ranked first and looked at afterwards."""
+    rng = random.Random(4)
+    fill(words, rng, 900, expired)
+    monkeypatch.setattr(word_ranking, "DIRECT_ROWS", 20)
+    sql, values = RowFilter().condition(MOMENT_MS * 2)
+    opened = Condition(sql, values, selective=False)
+    for _ in range(30):
+        terms = [quote(term) for term in rng.sample(WORDS, rng.randint(1, 6))]
+        quick = ranked(words.connection, terms, 900, 10**6, opened, limit=30, exact=10)
+        full = ranked(words.connection, terms, 900, 0, opened, limit=30, exact=10)
+        same_ranking(quick, full)
+
+
+def same_ranking(quick: dict[int, float], full: dict[int, float]) -> None:
+    best = sorted(full.values(), reverse=True)[:10]
+    assert sorted(quick.values(), reverse=True)[:10] == pytest.approx(best, abs=1e-9)
+    assert len(quick) == len(full)
+    for rowid in quick.keys() & full.keys():
+        assert quick[rowid] == pytest.approx(full[rowid], abs=1e-9)
 
 
 def test_stems_are_those_of_the_index() -> None:

@@ -145,7 +145,12 @@ class FullTextIndex:
 def _condition(row_filter: RowFilter, now_ms: int) -> Condition:
     sql, parameters = row_filter.condition(now_ms)
     bounds = (row_filter.path, row_filter.since_ms, row_filter.until_ms)
-    return Condition(sql, parameters, indexed=any(bound is not None for bound in bounds))
+    return Condition(
+        sql,
+        parameters,
+        selective=row_filter != RowFilter(),
+        indexed=any(bound is not None for bound in bounds),
+    )
 
 
 def _ranked(

@@ -6,15 +6,16 @@ a tenth; only rows that can still win are given to ``bm25()``. A term adds less 
 ``SATURATION`` times its idf, so the first ``exact`` rows are those of a full ranking, proven for
 each query; further down a row of half the weight may be missing.
 
-100 000 rows, questions with common words, one core, CPU p50 / p95 (2026-11): full ranking with
-join 32 / 58 ms, this 11 / 28 ms; the first hundred scores were equal in 40 of 40 questions.
+100 000 rows, questions with common words, one busy core, CPU p50 / p95 (2026-11): full ranking
+with join 39 / 69 ms, this 12 / 20 ms, with a filter 15 / 29 ms; the first hundred scores were
+equal in 80 of 80 questions.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,10 @@ DIRECT_ROWS = 2_000
 """Up to this many postings every row is ranked, and a filter this small is read as a set."""
 _KEPT_SHARE = 1.5
 """Rows with less than 2/3 of the weight of the last wanted row are not ranked at first."""
+_USUAL_SHARE = 1.1
+"""The score of the last exact row is usually above this times its weight; if not, it takes a second
+ranking to prove it.
+"""
 
 _BM25 = f"bm25(memory_fts, {', '.join(str(weight) for weight in COLUMN_WEIGHTS)})"
 
@@ -42,10 +47,15 @@ Weights = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
-    """A ``RowFilter.condition`` over ``record``. ``indexed``: an index of ``record`` serves it."""
+    """A ``RowFilter.condition`` over ``record``.
+
+    ``selective``: the caller filters, so many rows may be hidden; else only a few expired ones.
+    ``indexed``: an index of ``record`` serves it.
+    """
 
     sql: str
     parameters: Sequence[object]
+    selective: bool = True
     indexed: bool = False
 
 
@@ -69,14 +79,80 @@ def ranked(
     if postings_estimate <= DIRECT_ROWS:
         return _rank_all(connection, match, condition, limit)
     hits, weights = _weighed(connection, match_terms, rows)
-    hits, weights, seen = _visible_first(connection, hits, weights, condition, limit)
+    if not condition.selective:
+        found = _open_ranking(connection, match, hits, weights, condition, limit, exact)
+        if found is not None:
+            return found
+    order = np.argsort(-weights, kind="stable")
+    hits, weights, seen = _visible_first(connection, hits[order], weights[order], condition, limit)
     if len(hits) <= limit:
         return _rank(connection, match, hits, limit)
-    bar = float(weights[limit - 1]) / _KEPT_SHARE
+    bar = _first_bar(weights, limit, exact)
     found = _rank_above(connection, match, hits[weights >= bar], seen, condition, limit)
-    least = sorted(found.values(), reverse=True)[min(exact, len(found)) - 1] / SATURATION
+    least = _least_weight(found.values(), exact)
     if least < bar:
         found = _rank_above(connection, match, hits[weights >= least], seen, condition, limit)
+    return found
+
+
+def _first_bar(weights: Weights, limit: int, exact: int) -> float:
+    """Rows of this weight are ranked at first; there are more than ``limit`` rows."""
+    last = [len(weights) - limit, len(weights) - min(exact, limit)]
+    parted = np.partition(weights, last)
+    return min(
+        float(parted[last[0]]) / _KEPT_SHARE, float(parted[last[1]]) * _USUAL_SHARE / SATURATION
+    )
+
+
+def _least_weight(scores: Iterable[float], exact: int) -> float:
+    """No row of less weight can be among the first ``exact`` of these scores."""
+    best = sorted(scores, reverse=True)[:exact]
+    return best[-1] / SATURATION if best else 0.0
+
+
+def _open_ranking(
+    connection: Connection,
+    match: str,
+    hits: Rowids,
+    weights: Weights,
+    condition: Condition,
+    limit: int,
+    exact: int,
+) -> dict[int, float] | None:
+    """Rank first, then look at the best alone; None when more of them are hidden than expected."""
+    bar = _first_bar(weights, limit, exact) if len(hits) > limit else 0.0
+    chosen = hits[weights >= bar]
+    ranked_rows = _rank(connection, match, chosen, 2 * limit)
+    found = _best_visible(connection, ranked_rows, condition, limit)
+    if len(found) < min(limit, len(chosen)):
+        return found if len(ranked_rows) == len(hits) else None
+    least = _least_weight(found.values(), exact)
+    if least < bar:
+        more = hits[(weights >= least) & (weights < bar)]
+        worst = min(found.values())
+        better = {r: s for r, s in _rank(connection, match, more, 2 * limit).items() if s > worst}
+        if len(better) == 2 * limit:
+            return None
+        found.update(_best_visible(connection, better, condition, limit))
+        kept = sorted(found, key=lambda rowid: -found[rowid])[:limit]
+        found = {rowid: found[rowid] for rowid in kept}
+    return found
+
+
+def _best_visible(
+    connection: Connection, ordered: dict[int, float], condition: Condition, limit: int
+) -> dict[int, float]:
+    """The first ``limit`` rows that pass the condition, in their order."""
+    rowids = np.fromiter(ordered, np.int64, len(ordered))
+    found: dict[int, float] = {}
+    start, step = 0, limit + limit // 10
+    while start < len(rowids) and len(found) < limit:
+        chunk = rowids[start : start + step]
+        passing = set(_passing(connection, chunk, condition).tolist())
+        for rowid in chunk.tolist():
+            if rowid in passing and len(found) < limit:
+                found[rowid] = ordered[rowid]
+        start += step
     return found
 
 
@@ -131,16 +207,14 @@ def _rank_above(
 def _weighed(
     connection: Connection, match_terms: Sequence[str], rows: int
 ) -> tuple[Rowids, Weights]:
-    """Rows that hold any term, heaviest first, with the sum of the idf of the terms they hold."""
+    """Rows that hold any term, by rowid, with the sum of the idf of the terms they hold."""
     postings = [_postings(connection, term) for term in match_terms]
     size = max((int(found[-1]) + 1 for found in postings if len(found)), default=0)
     total = np.zeros(size, np.float64)
     for found in postings:
         total[found] += inverse_frequency(rows, len(found))
     hits = np.flatnonzero(total)
-    weights = total[hits]
-    order = np.argsort(-weights, kind="stable")
-    return hits[order].astype(np.int64), weights[order]
+    return hits.astype(np.int64, copy=False), total[hits]
 
 
 def _postings(connection: Connection, match_term: str) -> Rowids:
