@@ -24,7 +24,6 @@ from secrets_generator_languages import language_shapes
 from secrets_generator_rows import KEYED, PLACES, Row, split_rows
 from secrets_generator_vendors import vendor_shapes
 
-
 GRID_ROUNDS = 40  # of each kind of value
 
 
