@@ -79,6 +79,8 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
     data = home / ".local" / "share" / "memlocket"
     with running(data, MEMLOCKET_HOME="", HOME=str(home), XDG_RUNTIME_DIR="") as daemon:
         daemon.cli("connect", "generic", "--yes")
+        with shim(poor(home)) as started:  # the first request of a daemon loads its MCP library
+            assert started.ask("ping")["result"] == {}
         yield daemon
 
 
@@ -184,6 +186,37 @@ def test_a_client_connected_later_works_without_a_restart(
         assert started.ask("ping")["result"] == {}
         user.cli("disconnect", "cursor", "--yes")
         assert "memlocket connect cursor" in started.ask("ping")["error"]["message"]
+
+
+def test_a_client_nobody_connected_asks_the_owner(tmp_path: Path) -> None:
+    with running(tmp_path / "home") as daemon:
+        environment = poor(tmp_path, MEMLOCKET_HOME=str(daemon.home))
+        with shim(environment) as started:
+            message = started.ask("ping")["error"]["message"]
+            code = message.rsplit(" ", 1)[1]
+            assert message.endswith(f"memlocket approve {code}")
+            daemon.cli("approve", code)
+
+            def approved() -> bool:
+                return started.ask("ping").get("result") == {}
+
+            wait_until(approved, 20, "the approval counts", 0.5)
+        with shim(environment) as started:  # it is kept
+            assert started.ask("ping")["result"] == {}
+
+
+def test_with_auto_approve_it_works_at_once(tmp_path: Path) -> None:
+    with running(tmp_path / "home", "--auto-approve") as daemon:
+        environment = poor(tmp_path, MEMLOCKET_HOME=str(daemon.home))
+        with shim(environment) as started:
+            called = started.ask("tools/call", {"name": "get_mcp_identity", "arguments": {}})
+        identity = called["result"]["structuredContent"]["result"]
+        assert identity["scopes"] == ["memory:read", "memory:write"]
+        (kept,) = (daemon.home / "clients").glob("generic.json")
+        assert kept.stat().st_mode & 0o777 == 0o600
+        # a name that was asked for is not made up: only the owner connects it
+        with shim(environment, "--client", "cursor") as started:
+            assert "memlocket connect cursor" in started.ask("ping")["error"]["message"]
 
 
 def test_a_daemon_that_comes_and_goes(tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     mcp.add_argument(
         "--client",
         metavar="CLIENT",
-        default=DEFAULT_CLIENT,
-        help=f"whose access to use (default: {DEFAULT_CLIENT})",
+        help=f"whose access to use (without: {DEFAULT_CLIENT}, which may ask you for it)",
     )
     mcp.add_argument(
         "--start", action="store_true", help="may start the memory service if it does not run"

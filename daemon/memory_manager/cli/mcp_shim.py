@@ -18,6 +18,7 @@ from io import FileIO
 from typing import BinaryIO, Final, cast
 
 from memory_manager.base.errors import MemlocketError
+from memory_manager.client.device_login import DeviceLogin
 from memory_manager.client.mcp_relay import McpRelay, busy_line, error_line, protocol_error_line
 
 DEFAULT_CLIENT: Final = "generic"
@@ -30,15 +31,19 @@ INVALID_REQUEST: Final = -32600
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShimArguments:
-    """Whose credential to present, and whether the user lets the shim start the daemon."""
+    """Whose credential to present, and whether the user lets the shim start the daemon.
 
-    client: str = DEFAULT_CLIENT
+    Without a client the shim is DEFAULT_CLIENT, and asks the owner for access if it has none.
+    """
+
+    client: str | None = None
     may_start: bool = False
 
 
 def shim_arguments(words: Sequence[str]) -> ShimArguments | None:
     """What stands after ``mcp``; None for anything that the full command line must explain."""
-    client, may_start, waiting = DEFAULT_CLIENT, False, list(words)
+    client: str | None = None
+    may_start, waiting = False, list(words)
     while waiting:
         word = waiting.pop(0)
         name, joined, value = word.partition("=")
@@ -55,7 +60,11 @@ def run_shim(asked: ShimArguments, environ: Mapping[str, str] = os.environ) -> i
     """Serve until the client closes our standard input; 0."""
     if sys.stdin is None or sys.stdout is None:
         return 0  # nobody to serve
-    relay = McpRelay(asked.client, environ, _starter(environ) if asked.may_start else None)
+    start = _starter(environ) if asked.may_start else None
+    if asked.client is None:
+        relay = McpRelay(DEFAULT_CLIENT, environ, start, DeviceLogin(DEFAULT_CLIENT, environ))
+    else:
+        relay = McpRelay(asked.client, environ, start)
     source, sink = sys.stdin.buffer, FileIO(sys.stdout.fileno(), "wb", closefd=False)
     sys.stdout = sys.stderr  # nothing but messages may reach the client
     _Shim(relay, source, sink).serve()

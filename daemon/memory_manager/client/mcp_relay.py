@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from memory_manager.base.errors import InvalidInput, MemlocketError
+from memory_manager.client.device_login import DeviceLogin
 from memory_manager.client.discovery import find_daemon
 from memory_manager.client.errors import (
     ClientNotConnected,
@@ -38,17 +39,23 @@ Json = dict[str, object]
 
 
 class McpRelay:
-    """Relays for one connected client. ``start``: how to start an absent daemon, if one may."""
+    """Relays for one connected client.
+
+    ``start``: how to start an absent daemon, if one may. ``login``: how a client that nobody
+    connected asks for access, if it may.
+    """
 
     def __init__(
         self,
         client: str,
         environ: Mapping[str, str] = os.environ,
         start: Callable[[], object] | None = None,
+        login: DeviceLogin | None = None,
     ) -> None:
         self._client = client
         self._environ = environ
         self._start = start
+        self._login = login
         self._starting = threading.Lock()
         self._idle: list[DaemonConnection] = []
         self._idle_lock = threading.Lock()
@@ -87,9 +94,9 @@ class McpRelay:
                     return connection
                 connection.close()
         # read anew each time: the client may have been connected, the daemon started meanwhile
-        installation = self._installation()
         if self._start is not None:
             self._start_if_absent(self._start)
+        installation = self._installation()
         connection = DaemonConnection(
             find_daemon(self._environ),
             token=installation.credential,
@@ -106,6 +113,10 @@ class McpRelay:
     def _installation(self) -> Installation:
         try:
             return read_installation(self._client, self._environ)
+        except ClientNotConnected:
+            if self._login is None:
+                raise
+            return self._login.installation()
         except InvalidInput as error:
             raise ClientNotConnected(
                 f"There is no such client. {error.message}", hint="Connect one: memlocket connect"

@@ -1,0 +1,130 @@
+"""A client nobody connected asks for access itself; the owner says yes or no (xmemo.md 9).
+
+What comes of it is kept like an installation that ``memlocket connect`` made. Standard library
+only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from memory_manager.client.discovery import find_daemon
+from memory_manager.client.errors import ClientNotConnected, OddAnswer, RemoteError
+from memory_manager.client.http import DaemonConnection
+from memory_manager.client.instance import Installation, ensure_installation, write_installation
+
+DECLARED_NAME: Final = "memlocket-mcp"
+SCOPES: Final = ("memory:read", "memory:write")
+FIRST_WAIT_SECONDS: Final = 8.0  # a client waits longer for its first answer, a person may not
+
+_START: Final = "/v1/auth/device/start"
+_TOKEN: Final = "/v1/auth/device/token"  # noqa: S105  a path
+_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+_WAIT: Final = ("authorization_pending", "slow_down")
+
+
+@dataclasses.dataclass(slots=True)
+class _Open:
+    """A login that waits for the owner; times are those of the monotonic clock, in seconds."""
+
+    device_code: str
+    user_code: str
+    interval: float
+    next_poll: float
+    ends: float
+
+
+class DeviceLogin:
+    """One login at a time, for one client name; several threads may wait for it."""
+
+    def __init__(
+        self, client: str, environ: Mapping[str, str] = os.environ, wait: float = FIRST_WAIT_SECONDS
+    ) -> None:
+        self._client = client
+        self._environ = environ
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._open: _Open | None = None
+        self._denied = False
+
+    def installation(self) -> Installation:
+        """The installation once the owner approved; ClientNotConnected that says how, until then.
+
+        The first call waits some seconds for the answer, later ones only ask.
+        """
+        with self._lock:
+            if self._denied:
+                raise self._refused()
+            with DaemonConnection(find_daemon(self._environ)) as connection:
+                deadline = time.monotonic() + self._wait
+                self._wait = 0.0
+                if self._open is None or time.monotonic() > self._open.ends:
+                    self._open = self._start(connection)
+                return self._finish(connection, self._open, deadline)
+
+    def _start(self, connection: DaemonConnection) -> _Open:
+        answer = connection.request(
+            "POST", _START, body={"client_id": DECLARED_NAME, "scopes": list(SCOPES)}
+        ).body
+        try:
+            now = time.monotonic()
+            return _Open(
+                device_code=str(answer["device_code"]),
+                user_code=str(answer["user_code"]),
+                interval=float(str(answer["interval"])),
+                next_poll=now,
+                ends=now + float(str(answer["expires_in"])),
+            )
+        except (KeyError, ValueError):
+            raise OddAnswer from None
+
+    def _finish(self, connection: DaemonConnection, login: _Open, deadline: float) -> Installation:
+        while True:
+            pause = login.next_poll - time.monotonic()
+            if pause > 0:
+                if login.next_poll > deadline:
+                    raise self._waiting(login)
+                time.sleep(pause)
+            login.next_poll = time.monotonic() + login.interval
+            token = self._poll(connection, login)
+            if token is not None:
+                self._open = None
+                known = ensure_installation(self._client, self._client, self._environ)
+                made = dataclasses.replace(known, credential=token, credential_id=None)
+                write_installation(made, self._environ)
+                return made
+
+    def _poll(self, connection: DaemonConnection, login: _Open) -> str | None:
+        """The token, or None while the owner has not decided."""
+        body = {"device_code": login.device_code, "grant_type": _GRANT}
+        try:
+            token = connection.request("POST", _TOKEN, body=body).body.get("access_token")
+        except RemoteError as error:
+            if error.answer.code in _WAIT:
+                if error.answer.code == "slow_down":
+                    login.interval += 5
+                return None
+            self._open = None
+            self._denied = error.answer.code == "access_denied"
+            if self._denied:
+                raise self._refused() from None
+            raise
+        if not isinstance(token, str):
+            raise OddAnswer
+        return token
+
+    def _waiting(self, login: _Open) -> ClientNotConnected:
+        return ClientNotConnected(
+            "This client waits for your approval.",
+            hint=f"Approve it: memlocket approve {login.user_code}",
+        )
+
+    def _refused(self) -> ClientNotConnected:
+        return ClientNotConnected(
+            "The owner refused this client.", hint=f"Connect it: memlocket connect {self._client}"
+        )
