@@ -270,7 +270,8 @@ def test_recall_shows_events_in_the_activity_feed_only(agent: Wire, bucket: str)
     ]
     assert agent.get("/v1/memories", bucket=bucket).json["total"] == 1
     assert [item["id"] for item in agent.context(word, bucket=bucket)["items"]] == [state]
-    assert agent.search(ids["/v1/reminders"]) == []
+    reminder = ids["/v1/reminders"]
+    assert reminder not in [hit["id"] for hit in agent.search(reminder, bucket=bucket)]
     window = {"since": "2020-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}
     feed = agent.search("x", bucket=bucket, query_mode="activity_log", **window)
     assert [hit["id"] for hit in feed] == [event, state]
@@ -350,6 +351,26 @@ def test_restore_can_leave_state_and_timeline_alone(agent: Wire, bucket: str) ->
     assert agent.get("/v1/timeline", **here).json["events"] == []
 
 
+def test_restored_answer_forgets_with_the_records_it_quotes(
+    served: SandboxDaemon, agent: Wire, bucket: str
+) -> None:
+    word = unique_word()
+    here = {"bucket": bucket}
+    state = made(agent.post("/v1/update_state", {"content": f"a {word}", **here}))
+    event = made(agent.post("/v1/timeline/events", {"content": f"b {word}", **here}))
+    made(agent.post("/v1/restart/snapshot", here))
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+    first = agent.post("/v1/restart/restore", here, **key)
+    assert first.body.count(word.encode()) >= 2
+    for item in (state, event):
+        redact = {"mode": "redact"}
+        assert agent.post(f"/v1/memories/{item['id']}/forget", redact).status == 200
+    again = agent.post("/v1/restart/restore", here, **key)
+    assert word.encode() not in again.body
+    assert (again.status, again.json["restored"], again.json["id"]) == (200, True, first.json["id"])
+    assert word.encode() not in agent.post("/v1/restart/restore", here).body
+
+
 def test_restore_takes_the_newest_that_matches(agent: Wire, bucket: str) -> None:
     for session, key in (("one", "k1"), ("two", "k2"), ("three", "k1")):
         body = {"session_id": session, "state_key": key, "bucket": bucket}
@@ -359,6 +380,7 @@ def test_restore_takes_the_newest_that_matches(agent: Wire, bucket: str) -> None
         return agent.post("/v1/restart/restore", {"bucket": bucket, **body}).json.get("session_id")
 
     assert restored() == "three"
+    assert agent.post("/v1/restart/restore", {"source_session_id": "two"}).json["bucket"]
     assert restored(source_session_id="one") == "one"
     assert restored(state_key="k2", source_session_id="") == "two"
     assert restored(state_key="k3") is None
