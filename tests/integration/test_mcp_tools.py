@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp_wire import listed, modern, result, rpc, tool
+from opened_vault import opened
 from sandbox_daemon import SandboxDaemon, Wire
 
 CORE = [
@@ -415,3 +417,40 @@ def test_ledger_overview_and_a_look_at_text_before_it_is_stored(served: SandboxD
         looked = tool(wire, "analyze_memory_text", content=f"password={secret}")
         assert secret not in looked.text + json.dumps(looked.body)
         assert looked.text.startswith("Would be removed: ")
+
+
+def test_what_the_gate_holds_back_is_in_no_tools_answer(tmp_path: Path) -> None:
+    """Every tool is called about rows that must not be recalled: none knows a word of them."""
+    name = word()
+    with SandboxDaemon(tmp_path / "home").init().start() as daemon:
+        rights = ("memory:read", "memory:write", "ledger:read", "ledger:write")
+        token = daemon.add_agent("gated", *rights)
+        with daemon.wire(token) as wire:
+            hidden = store(wire, f"{name} memory", f"p/{name}")
+            tool(wire, "update_state", current_task=name)
+            tool(wire, "record_event", content=name)
+            todo = tool(wire, "create_memory_todo", content=name).body["id"]
+            decision = tool(wire, "create_pending_decision", context=name).body["id"]
+            snapshot = tool(wire, "create_restart_snapshot", label=name).body["id"]
+            tool(wire, "add_expense", item=name, amount=1)
+            assert name in tool(wire, "recall", query=name).text
+        with daemon.owner() as owner:
+            assert owner.post("/v1/agents/gated/mcp-profile", {"mcp_profile": "full"}).status == 200
+        daemon.stop()
+        with opened(daemon) as connection:
+            connection.execute("UPDATE record SET retrieval_visibility = 'not_retrievable'")
+        daemon.start()
+        about = {
+            "query": "*", "limit": 10, "memory_id": hidden, "todo_id": todo, "reminder_id": todo,
+            "decision_id": decision, "snapshot_id": snapshot, "item_status": "%", "bucket": "%",
+            "resolution": "x", "action": None, "target": hidden,
+        }  # fmt: skip
+        with daemon.wire(token) as wire:
+            names = listed(wire)
+            assert len(names) >= 40
+            for tool_name in names:
+                told = tool(wire, tool_name, **about)
+                assert name not in told.text + json.dumps(told.body), tool_name
+            assert tool(wire, "memory_stats").body["total"] == 0
+            assert tool(wire, "explain_memory", memory_id=hidden).body["code"] == "not_found"
+            assert tool(wire, "forget").is_error
