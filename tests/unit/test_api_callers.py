@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from pathlib import Path
 
-from memory_manager.api.callers import presented_token
+import pytest
+from small_vault import small_vault
+
+from memory_manager.api.callers import CallerDirectory, presented_token, still_valid
 from memory_manager.api.errors import MissingCredential, WrongCredential
+from memory_manager.auth.scopes import MEMORY_SCOPES
+from memory_manager.base.identifiers import CredentialId
+from memory_manager.base.times import now_ms
+from memory_manager.vault import grants
+from memory_manager.vault.grants import OAuthClient
 
 TOKEN = "mlk_" + "a" * 43
 OTHER = "mlk_" + "b" * 43
@@ -47,3 +56,24 @@ def test_another_scheme_counts_as_missing(value: str) -> None:
 def test_two_different_tokens_are_wrong(keys: list[str], authorizations: list[str]) -> None:
     with pytest.raises(WrongCredential):
         presented_token(keys, authorizations)
+
+
+async def test_an_access_token_ends_although_it_is_cached(tmp_path: Path) -> None:
+    """Its caller is remembered between requests; the hour of its end is, too."""
+    with small_vault(tmp_path) as vault:
+        almost_over = now_ms() - grants.ACCESS_SECONDS * 1000 + 1_500
+        client = OAuthClient("mlc-1", "editor", ("http://127.0.0.1/cb",))
+        tokens = vault.write_at(
+            almost_over,
+            lambda tx: grants.issue_grant(tx, client, MEMORY_SCOPES, CredentialId("grant-1")),
+        )
+        directory = CallerDirectory(b"\0" * 32, lambda: vault.store)
+        caller = await directory.caller_of(tokens.access_token)
+        assert caller.credential_id == "grant-1"
+        assert caller.expires_at_ms is not None
+        await asyncio.sleep(max(0.0, caller.expires_at_ms - now_ms()) / 1000)
+        for _ in range(2):
+            with pytest.raises(WrongCredential):
+                await directory.caller_of(tokens.access_token)
+        with pytest.raises(WrongCredential):
+            vault.read(lambda connection: still_valid(connection, caller))

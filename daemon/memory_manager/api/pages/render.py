@@ -18,6 +18,7 @@ POLICY: Final = (
 )
 """No ``form-action``: browsers would apply it to the redirect that answers a consent, too."""
 
+_PACKAGE: Final = "memory_manager.api.pages"
 SCOPE_WORDS: Final = {
     "memory:read": "read your memories",
     "memory:write": "remember, change and forget",
@@ -30,14 +31,14 @@ SCOPE_WORDS: Final = {
 @functools.cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__ or "memory_manager.api.pages"),
+        loader=jinja2.PackageLoader(_PACKAGE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["scope_words"] = lambda name: SCOPE_WORDS.get(name, name)
+    environment.filters["scope_words"] = scope_words
     environment.filters["age"] = age
     return environment
 
@@ -74,6 +75,11 @@ def page(
     return response
 
 
+def scope_words(name: str) -> str:
+    """What a right means, for people."""
+    return SCOPE_WORDS.get(name, name)
+
+
 def age(seconds: int) -> str:
     """A duration as people say it."""
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
@@ -85,7 +91,7 @@ def age(seconds: int) -> str:
 
 @functools.cache
 def _static(name: str) -> str:
-    return importlib.resources.files(__package__).joinpath("static", name).read_text("utf-8")
+    return importlib.resources.files(_PACKAGE).joinpath("static", name).read_text("utf-8")
 
 
 def stylesheet() -> web.Response:
