@@ -13,6 +13,7 @@ from secrets_generator_sets import disguises, harmless_texts, positives, rows
 from memory_manager.security.redact import sanitize_row, sanitize_server_write
 
 HARMLESS_ROUNDS = 8
+OTHER_GROUPS = ("language:", "breadth:", "grid:", "written:", "phrase:")
 MOST_TEMPLATES = 14  # named of one family in the findings
 NOT_VENDORS = (
     "private-key", "putty", "jwk", "bip39", "bip32", "wif", "age", "ethereum", "wireguard", "jwt",
@@ -78,7 +79,7 @@ class Verdict:
         return {
             name: tally
             for name, tally in self.removed.items()
-            if name not in NOT_VENDORS and not name.startswith(("language:", "breadth:", "grid:"))
+            if name not in NOT_VENDORS and not name.startswith(OTHER_GROUPS)
         }
 
     def gates(self) -> list[Gate]:

@@ -21,10 +21,12 @@ from secrets_generator_grid import harmless_grid, secret_grid
 from secrets_generator_harmless import harmless
 from secrets_generator_keys import key_shapes
 from secrets_generator_languages import language_shapes
+from secrets_generator_phrases import coded_samples, harmless_phrases, phrase_samples
 from secrets_generator_rows import KEYED, PLACES, Row, split_rows
 from secrets_generator_vendors import vendor_shapes
 
 GRID_ROUNDS = 40  # of each kind of value
+PHRASE_ROUNDS = 8  # of each way of writing
 
 
 def token_shapes() -> list[Shape]:
@@ -81,12 +83,14 @@ def positives(seed: str, share: float = 1.0) -> Iterator[Sample]:
             yield _sample(shape, under_label(name, shape.draw(draw), labels), name)
 
     yield from secret_grid(draw, max(3, int(GRID_ROUNDS * share)))
+    yield from phrase_samples(draw, max(2, int(PHRASE_ROUNDS * share)))
 
 
 def harmless_texts(seed: str, rounds: int) -> Iterator[tuple[str, str]]:
     """(category, text): every category ``rounds`` times, then labels with harmless values."""
     for number in range(rounds):
         yield from harmless(Draw(f"harmless-{seed}-{number}"))
+        yield from harmless_phrases()
     yield from harmless_grid(Draw(f"harmless-grid-{seed}"), rounds)
 
 
@@ -99,8 +103,9 @@ def _mutations(shape: Shape, draw: Draw) -> Iterator[Sample]:
 
 
 def disguises(seed: str, share: float = 1.0) -> Iterator[Sample]:
-    """Every token of one run in every disguise; the family is the disguise."""
+    """Every token of one run in every disguise, then labelled values; the family tells which."""
     draw = Draw(f"disguises-{seed}")
+    yield from coded_samples(draw, max(2, int(PHRASE_ROUNDS * share)))
     for shape in token_shapes():
         for name in _chosen(tuple(DISGUISES), share, draw):
             value = shape.draw(draw)
