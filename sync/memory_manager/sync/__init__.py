@@ -1,0 +1,1 @@
+"""Two laptops, one memory: sync of ciphertext through a server that is verified, not trusted."""

@@ -1,0 +1,63 @@
+"""Canonical JSON: the one byte form of a signed or hashed document (sync.md 2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from memory_manager.sync.errors import MalformedMessage
+
+_LIMIT: Final = 1 << 53
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """Keys sorted, no spaces, UTF-8. MalformedMessage for floats, large integers, surrogates."""
+    _check(document)
+    try:
+        return json.dumps(
+            document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+        ).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise MalformedMessage from None
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """The object of canonical bytes; MalformedMessage for anything we would write otherwise."""
+    try:
+        document = json.loads(
+            data.decode(),
+            object_pairs_hook=_unique,
+            parse_float=_refuse,
+            parse_constant=_refuse,
+        )
+    except (ValueError, RecursionError):
+        raise MalformedMessage from None
+    if not isinstance(document, dict) or encode(document) != data:
+        raise MalformedMessage
+    return document
+
+
+def _check(value: object) -> None:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            if not all(isinstance(key, str) for key in item):
+                raise MalformedMessage
+            pending.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            pending.extend(item)
+        elif isinstance(item, float) or (isinstance(item, int) and abs(item) >= _LIMIT):
+            raise MalformedMessage
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise MalformedMessage
+    return found
+
+
+def _refuse(_text: str) -> NoReturn:
+    raise MalformedMessage

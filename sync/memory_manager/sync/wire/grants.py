@@ -1,0 +1,107 @@
+"""The grant that lets one revision of one row leave as plaintext: two signatures (sync.md 6)."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Final
+
+from nacl.signing import SigningKey
+
+from memory_manager.sync.errors import MalformedMessage
+from memory_manager.sync.wire import canonical, labels
+from memory_manager.sync.wire.envelope import Dot, is_indexable
+from memory_manager.sync.wire.log import signature_verifies
+from memory_manager.sync.wire.roster import Member
+
+VERSION: Final = 1
+NONCE_BYTES: Final = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grant:
+    """``sha256`` is of the exact bytes the owner was shown; ``expires`` is Unix seconds."""
+
+    vault: bytes
+    record: bytes
+    dot: Dot
+    sha256: bytes
+    fields: tuple[str, ...]
+    server: bytes
+    nonce: bytes
+    expires: int
+
+    def document(self) -> bytes:
+        return canonical.encode(
+            {
+                "v": VERSION,
+                "vault": self.vault.hex(),
+                "record": self.record.hex(),
+                "dot": self.dot.hex(),
+                "sha256": self.sha256.hex(),
+                "fields": list(self.fields),
+                "server": self.server.hex(),
+                "nonce": self.nonce.hex(),
+                "expires": self.expires,
+            }
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SignedGrant:
+    grant: Grant
+    by_device: bytes
+    by_owner: bytes
+
+
+def sign_grant(grant: Grant, device_key: SigningKey, grant_key: SigningKey) -> SignedGrant:
+    """Both signatures; the grant key is there only while the owner's passphrase is fresh."""
+    message = labels.GRANT + grant.document()
+    return SignedGrant(grant, device_key.sign(message).signature, grant_key.sign(message).signature)
+
+
+def grant_fits(
+    signed: SignedGrant,
+    *,
+    member: Member,
+    server_key: bytes,
+    record: bytes,
+    dot: Dot,
+    shown: bytes,
+    now: int,
+) -> bool:
+    """Whether a grant covers exactly these bytes of this revision, for this server, still now."""
+    grant = signed.grant
+    message = labels.GRANT + grant.document()
+    return (
+        is_indexable(grant.record)
+        and (grant.record, grant.dot, grant.server) == (record, dot, server_key)
+        and grant.sha256 == hashlib.sha256(shown).digest()
+        and len(grant.nonce) == NONCE_BYTES
+        and now < grant.expires
+        and member.is_active
+        and signature_verifies(message, signed.by_device, member.ed25519)
+        and signature_verifies(message, signed.by_owner, member.grant)
+    )
+
+
+def read_grant(document: bytes) -> Grant:
+    """The grant in canonical bytes; MalformedMessage otherwise."""
+    members = canonical.decode(document)
+    try:
+        raw_dot = bytes.fromhex(members["dot"])
+        grant = Grant(
+            bytes.fromhex(members["vault"]),
+            bytes.fromhex(members["record"]),
+            Dot(raw_dot[: labels.ID_BYTES], int.from_bytes(raw_dot[labels.ID_BYTES :], "big")),
+            bytes.fromhex(members["sha256"]),
+            tuple(members["fields"]),
+            bytes.fromhex(members["server"]),
+            bytes.fromhex(members["nonce"]),
+            members["expires"],
+        )
+        if len(raw_dot) == labels.DOT_BYTES and grant.document() == document:
+            return grant
+    except (KeyError, ValueError, TypeError):
+        pass
+    raise MalformedMessage

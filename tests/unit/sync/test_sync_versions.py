@@ -1,0 +1,119 @@
+"""Conflicts: the same revisions give the same answer in any order (sync.md 5)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_manager.sync.wire.envelope import Dot
+from memory_manager.sync.wire.payload import DeletionMode, HybridTime
+from memory_manager.sync.wire.versions import (
+    MAX_LEAD_MS,
+    Revision,
+    breaks,
+    current,
+    next_time,
+    observed,
+)
+
+A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
+
+
+def _revision(
+    device: bytes, seq: int, *parents: Dot, ms: int = 0, deletion: DeletionMode | None = None
+) -> Revision:
+    return Revision(Dot(device, seq), frozenset(parents), HybridTime(ms, 0, device.hex()), deletion)
+
+
+FIRST = _revision(A, 1, ms=1)
+
+
+def test_a_later_revision_replaces_what_it_names() -> None:
+    second = _revision(B, 1, FIRST.dot, ms=2)
+    assert current([FIRST, second]).siblings == (second,)
+
+
+def test_edits_that_do_not_know_each_other_are_siblings_with_one_winner() -> None:
+    """T37: the later clock wins, then the device; both stay until somebody resolves."""
+    b, c = _revision(B, 1, FIRST.dot, ms=9), _revision(C, 1, FIRST.dot, ms=9)
+    now = current([FIRST, b, c])
+    assert now.in_conflict
+    assert now.siblings == (c, b)
+    resolved = _revision(A, 2, b.dot, c.dot, ms=3)  # even with an older clock
+    assert current([FIRST, b, c, resolved]).siblings == (resolved,)
+
+
+def test_tidy_yields_to_a_concurrent_edit_and_forget_never() -> None:
+    """T37: delete against edit, forget against edit, an edit that comes late."""
+    edit = _revision(B, 1, FIRST.dot, ms=5)
+    tidy = _revision(C, 1, FIRST.dot, ms=9, deletion=DeletionMode.TIDY)
+    assert current([FIRST, edit, tidy]).siblings == (edit,)
+    assert current([FIRST, tidy]).siblings == ()
+    forget = _revision(C, 1, FIRST.dot, ms=1, deletion=DeletionMode.FORGET)
+    assert current([FIRST, edit, forget]).siblings == ()
+    late = _revision(B, 2, edit.dot, ms=99)
+    now = current([FIRST, edit, forget, late])
+    assert (now.siblings, now.forgotten) == ((), True)
+    knowing = _revision(A, 2, forget.dot, ms=2)  # written after the forget was seen
+    assert current([FIRST, edit, forget, late, knowing]).siblings == (knowing,)
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[Revision]:
+    made: list[Revision] = []
+    seqs = {A: 0, B: 0, C: 0}
+    for _ in range(draw(st.integers(1, 9))):
+        device = draw(st.sampled_from([A, B, C]))
+        seqs[device] += 1
+        known = [revision.dot for revision in made]
+        parents = draw(st.sets(st.sampled_from(known), max_size=2)) if known else set()
+        deletion = draw(st.sampled_from([None, None, None, *DeletionMode]))
+        ms = draw(st.integers(0, 5))
+        made.append(_revision(device, seqs[device], *parents, ms=ms, deletion=deletion))
+    return made
+
+
+@given(_histories(), st.randoms())
+def test_the_order_of_arrival_does_not_matter(
+    history: list[Revision], source: random.Random
+) -> None:
+    shuffled = list(history)
+    source.shuffle(shuffled)
+    assert current(shuffled) == current(history)
+    assert current([*shuffled, *history]) == current(history)  # nor does arriving twice
+
+
+@given(_histories())
+def test_resolving_ends_every_conflict_and_a_forget_leaves_nothing(
+    history: list[Revision],
+) -> None:
+    now = current(history)
+    heads = {r.dot for r in history} - {dot for r in history for dot in r.parents}
+    resolved = _revision(A, 99, *heads, ms=0)
+    assert current([*history, resolved]).siblings == (resolved,)
+    forget = _revision(B, 99, *(r.dot for r in now.siblings), deletion=DeletionMode.FORGET)
+    assert current([*history, forget]).siblings == ()
+
+
+@given(st.integers(0, 10**13), st.integers(0, 10**13), st.integers(0, 10**13))
+def test_clocks_go_on_and_never_follow_a_wrong_one(ours: int, theirs: int, wall: int) -> None:
+    """T38: a remote clock of ten years ahead is marked and not followed."""
+    clock, remote = HybridTime(ours, 2, "a"), HybridTime(theirs, 5, "b")
+    after, leads = observed(clock, remote, wall)
+    assert leads == (theirs > wall + MAX_LEAD_MS)
+    assert after >= clock
+    assert after.ms <= max(ours, wall + MAX_LEAD_MS)
+    following = next_time(after, wall, "a")
+    assert following > after
+    assert leads or following > HybridTime(remote.ms, remote.counter, "a")
+
+
+@pytest.mark.parametrize(
+    ("live", "deletions", "stops"),
+    [(100, 20, False), (100, 21, True), (1000, 50, False), (1000, 51, True), (10, 21, True)],
+)
+def test_many_deletions_from_elsewhere_ask_first(live: int, deletions: int, stops: bool) -> None:
+    assert breaks(live, deletions) is stops
