@@ -242,7 +242,9 @@ def test_a_chunked_body_over_the_limit_is_refused(tcp: Raw, port: int, agent_tok
     assert tcp(port, head.encode() + chunk * 18).status == 413
 
 
-@pytest.mark.parametrize("path", ["/nope", "/v1/nope", "/api/v1/nope", "/v1", "/", "/v2/remember"])
+@pytest.mark.parametrize(
+    "path", ["/nope", "/v1/nope", "/api/v1/nope", "/v1", "/me/x", "/v2/remember"]
+)
 def test_unknown_routes_are_404_json(agent: Wire, path: str) -> None:
     answer = agent.get(path)
     assert answer.status == 404
@@ -253,7 +255,8 @@ def test_unknown_routes_are_404_json(agent: Wire, path: str) -> None:
 def test_unknown_routes_tell_strangers_nothing_about_the_api(served: SandboxDaemon) -> None:
     with Wire(served.url) as nobody:
         assert nobody.get("/v1/nope").status == 401
-        assert nobody.get("/.well-known/oauth-protected-resource").status == 404
+        assert nobody.get("/.well-known/openid-configuration").status == 404
+        assert nobody.send("POST", "/register", b"x", {"Content-Type": "text/plain"}).status == 404
 
 
 def test_no_answer_names_the_library(served: SandboxDaemon, agent: Wire) -> None:

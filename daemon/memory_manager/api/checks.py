@@ -114,10 +114,10 @@ class Checks:
         except (asyncio.CancelledError, ConnectionError):
             raise
         except ExceptionGroup as several:
-            named, _ = several.split(MemlocketError)
+            named = named_error(several)
             if named is None:
                 return _bug(several, request_id)
-            return self._refusal(request, _first(named), request_id)
+            return self._refusal(request, named, request_id)
         except Exception as error:  # the border: a bug becomes a typed answer and a log line
             return _bug(error, request_id)
 
@@ -131,7 +131,8 @@ class Checks:
         call = Call(request_id, door, base_url)
         rule = self._rule(request)
         call.caller = await self._authenticate(request, door, rule.access)
-        if request.method in _BODY_METHODS:
+        known = request.match_info.http_exception is None
+        if known and request.method in _BODY_METHODS:
             call.body = await _read_body(request, rule)
         call.identity = identity_from_headers(
             request.headers.get("X-Memory-OS-Agent-ID"),
@@ -221,10 +222,14 @@ def _bug(error: BaseException, request_id: str) -> web.Response:
     return error_response(MemlocketError(), request_id)
 
 
-def _first(group: ExceptionGroup[MemlocketError]) -> MemlocketError:
-    """The first error of work that ran in parallel."""
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, ExceptionGroup) else error
+def named_error(group: ExceptionGroup[Exception]) -> MemlocketError | None:
+    """The first error with a name of work that ran in parallel; None when all are bugs."""
+    for error in group.exceptions:
+        if isinstance(error, MemlocketError):
+            return error
+        if isinstance(error, ExceptionGroup) and (inner := named_error(error)) is not None:
+            return inner
+    return None
 
 
 def _door_of(request: web.Request) -> Door:

@@ -157,5 +157,7 @@ def _token_route(path: str, handler: RouteHandler) -> Route:
 ROUTES: Final = (
     Route("POST", "/oauth/register", register, Access.OPEN, True, MAX_FORM_BYTES),
     _token_route("/oauth/token", token),
+    # where the official SDK refreshes after its restart, when it has not asked for metadata yet
+    _token_route("/token", token),
     _token_route("/oauth/revoke", revoke),
 )
