@@ -49,7 +49,7 @@ def build_index(vectors: Matrix) -> VectorIndex:
     book = PlaceBook()
     index = VectorIndex(DIM, book)
     numbers = np.array(
-        [book.number(Place("work", s, a, "semantic", "notes")) for a in AGENTS for s in SCOPES],
+        [book.number(Place("work", s, a, "semantic")) for a in AGENTS for s in SCOPES],
         dtype=np.uint32,
     )
     step = 65_536
@@ -59,6 +59,7 @@ def build_index(vectors: Matrix) -> VectorIndex:
         rowids = np.arange(start + 1, start + len(part) + 1, dtype=np.int64)
         gate = GateColumns(
             numbers[(rowids - 1) % len(numbers)],
+            np.zeros(len(part), np.uint32),
             np.full(len(part), NOW_MS - 1000, np.int64),
             np.full(len(part), NOW_MS - 1000, np.int64),
             np.full(len(part), NEVER_MS, np.int64),

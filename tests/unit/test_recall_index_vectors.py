@@ -46,7 +46,7 @@ def filled(
     index = VectorIndex(vectors.shape[1], PlaceBook(), rescore)
     count = len(vectors)
     for number in range(10):
-        index.book.number(Place(f"bucket{number}", None, None, "semantic", "notes"))
+        index.book.number(Place(f"bucket{number}", None, None, "semantic"))
     gate = GateColumns.empty(count)
     gate.alive[:] = True
     gate.expires[:] = NEVER_MS
@@ -201,6 +201,22 @@ def test_the_mask_in_memory_is_the_condition_in_sql(
             assert sorted(found) == sorted(rowid for (rowid,) in allowed)
     finally:
         table.close()
+
+
+def test_many_paths_make_few_places_and_new_ones_are_admitted_later() -> None:
+    book = PlaceBook()
+    rows = [memory_row(n, "x", path=f"p/{n}") for n in range(1, 200)]
+    facts = [facts_of_row(row, book) for row in rows]
+    assert {fact.place for fact in facts} == {0}
+    below = RowFilter(path=PathFilter("p/1", prefix_only=True))
+    first = book.admitted(below).paths
+    assert first is not None
+    assert int(first.sum()) == sum(row.path.startswith("p/1") for row in rows)
+    late = facts_of_row(memory_row(200, "x", path="p/1/late"), book)
+    assert len(first) == late.path  # what a running search holds does not change
+    again = book.admitted(below).paths
+    assert again is not None
+    assert again[late.path]
 
 
 def by_rowid(found: Nearest) -> dict[int, float]:

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -141,23 +141,23 @@ class _AllFacts:
     """The gate's columns of all live rows, sorted by rowid."""
 
     def __init__(self, connection: Connection, book: PlaceBook) -> None:
-        # Two long texts instead of 100 000 tuples: half the time. JSON escapes control characters,
-        # so no value can contain the separator.
-        numbers, places = connection.execute(
-            "SELECT group_concat(rowid || ' ' || created_at_ms || ' ' || updated_at_ms || ' '"
-            " || ifnull(expires_at_ms, ?), ' '),"
-            " group_concat(json_array(bucket, scope, agent_id, memory_type, path), char(30))"
-            " FROM (SELECT * FROM record WHERE status <> 'deleted' ORDER BY rowid)",
-            (NEVER_MS,),
+        # Three long texts instead of 100 000 tuples: a third of the time. JSON escapes control
+        # characters, so no value can contain the separator.
+        numbers, places, paths = connection.execute(
+            "SELECT group_concat(rowid || ' ' || created_at_ms || ' '"
+            " || (updated_at_ms - created_at_ms) || ' ' || ifnull(expires_at_ms, -1), ' '),"
+            " group_concat(json_array(bucket, scope, agent_id, memory_type, kind), char(30)),"
+            " group_concat(json_quote(path), char(30)) FROM record WHERE status <> 'deleted'"
         ).fetchone()
-        times = np.fromstring(numbers or "", np.int64, sep=" ").reshape(-1, 4)
-        number_of: dict[str, int] = {}
-        keys = places.split("\x1e") if places else []
-        for key in set(keys):
-            number_of[key] = book.number(Place(*json.loads(key)))
-        self._places = np.fromiter((number_of[key] for key in keys), np.uint32, len(keys))
-        self._rowids = times[:, 0]
-        self._times = times
+        facts = np.fromstring(numbers or "", np.int64, sep=" ").reshape(-1, 4)
+        order = np.argsort(facts[:, 0], kind="stable")
+        self._rowids, self._created, updated, expires = facts[order].T
+        self._updated = self._created + updated
+        self._expires = np.where(expires == -1, NEVER_MS, expires)
+        self._places = _numbers(
+            places, lambda found: [book.number(Place(*values)) for values in found]
+        )[order]
+        self._paths = _numbers(paths, book.numbers_of_paths)[order]
 
     def columns(self, rowids: npt.NDArray[np.int64]) -> GateColumns:
         """Facts of these rows; a vector whose row is gone is not alive."""
@@ -167,7 +167,17 @@ class _AllFacts:
         place = np.minimum(np.searchsorted(self._rowids, rowids), len(self._rowids) - 1)
         gate.alive[:] = self._rowids[place] == rowids
         gate.place[:] = self._places[place]
-        gate.created[:] = self._times[place, 1]
-        gate.updated[:] = self._times[place, 2]
-        gate.expires[:] = self._times[place, 3]
+        gate.path[:] = self._paths[place]
+        gate.created[:] = self._created[place]
+        gate.updated[:] = self._updated[place]
+        gate.expires[:] = self._expires[place]
         return gate
+
+
+def _numbers(texts: str | None, number: Callable[[list[Any]], list[int]]) -> npt.NDArray[np.uint32]:
+    """The numbers of JSON values joined by U+001E; every different one is parsed once."""
+    keys = texts.split("\x1e") if texts else []
+    different = list(dict.fromkeys(keys))
+    numbers = number(json.loads(f"[{','.join(different)}]"))
+    number_of = dict(zip(different, numbers, strict=True))
+    return np.fromiter(map(number_of.__getitem__, keys), np.uint32, len(keys))

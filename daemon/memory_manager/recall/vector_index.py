@@ -110,7 +110,7 @@ class VectorIndex:
 
     @property
     def allocated_bytes(self) -> int:
-        per_slot = words_per_row(self.dim) * 8 + self.dim + 4 + 8 + 29
+        per_slot = words_per_row(self.dim) * 8 + self.dim + 4 + 8 + 33
         return len(self._blocks) * BLOCK_SLOTS * per_slot
 
     def extend(
@@ -139,8 +139,8 @@ class VectorIndex:
                     bits = sign_bits(codes[there], scales[there], self._centre)
                     block.signs[1][:, here] = bits
                 block.rowids[here] = rowids[there]
-                for name in ("place", "created", "updated", "expires", "alive"):
-                    getattr(block.gate, name)[here] = getattr(gate, name)[there]
+                for field in dataclasses.fields(GateColumns):
+                    getattr(block.gate, field.name)[here] = getattr(gate, field.name)[there]
                 alive = gate.alive[there]
                 self._dead += count - int(np.count_nonzero(alive))
                 block.n += count
@@ -162,6 +162,7 @@ class VectorIndex:
         count = len(scales)
         gate = GateColumns(
             np.full(count, facts.place, np.uint32),
+            np.full(count, facts.path, np.uint32),
             np.full(count, facts.created_at_ms, np.int64),
             np.full(count, facts.updated_at_ms, np.int64),
             np.full(count, facts.expires_at_ms, np.int64),
