@@ -8,11 +8,12 @@ import random
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from memory_manager.auth.errors import InvalidRedirectUri
-from memory_manager.auth.logins import Redirect
+from memory_manager.auth.errors import InvalidRedirectUri, TooManyAttempts, UnknownLogin
+from memory_manager.auth.logins import LoginDesk, LoginKind, Redirect
 from memory_manager.auth.oauth_codes import CODE_SECONDS, AuthorizationCodes, Redeemed, Reused
 from memory_manager.auth.oauth_rules import (
     check_redirect_uri,
@@ -22,6 +23,7 @@ from memory_manager.auth.oauth_rules import (
     with_parameters,
 )
 from memory_manager.auth.scopes import MEMORY_SCOPES
+from memory_manager.base.identifiers import CredentialId
 
 RFC_VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 RFC_CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
@@ -225,3 +227,78 @@ def test_a_code_lives_sixty_seconds() -> None:
 
 def test_unknown_codes_are_nothing() -> None:
     assert redeem(codes_at(Clock()), "0" * 64) is None
+
+
+class OAuthModel(RuleBasedStateMachine):
+    """Any order of steps of several programs: one grant for a yes, none without, none twice."""
+
+    requests = Bundle("requests")
+    codes = Bundle("codes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        source = random.Random(7).randbytes
+        self.desk = LoginDesk(clock=self.clock, random_bytes=source)
+        self.authorization = AuthorizationCodes(clock=self.clock, random_bytes=source)
+        self.approved: set[str] = set()
+        self.claimed: list[str] = []
+        self.granted: dict[str, CredentialId] = {}
+        self.spent: set[str] = set()
+        self.issued_at: dict[str, float] = {}
+
+    @rule(target=requests)
+    def ask(self) -> tuple[str, str]:
+        login, secret = self.desk.start(LoginKind.OAUTH, "editor", MEMORY_SCOPES, REDIRECT)
+        return login.user_code, secret
+
+    @rule(request=requests, approve=st.booleans())
+    def decide(self, request: tuple[str, str], approve: bool) -> None:
+        try:
+            self.desk.decide(request[0], approve=approve)
+        except (UnknownLogin, TooManyAttempts):
+            return
+        if approve:
+            self.approved.add(request[1])
+
+    @rule(target=codes, request=requests)
+    def claim(self, request: tuple[str, str]) -> str:
+        login = self.desk.claim(request[1])
+        if login is None:
+            return ""
+        assert request[1] in self.approved
+        self.claimed.append(request[1])
+        self.desk.finish(login)
+        code = self.authorization.issue(REDIRECT, login.scopes)
+        self.issued_at[code] = self.clock.now
+        return code
+
+    @rule(code=codes, right=st.booleans())
+    def redeem(self, code: str, right: bool) -> None:
+        changed = {} if right else {"verifier": "y" * 43}
+        found = redeem(self.authorization, code, **changed)
+        if code in self.spent:
+            assert isinstance(found, Reused)
+            assert self.granted.get(code, found.credential_id) == found.credential_id
+            return
+        if isinstance(found, Redeemed):
+            assert right
+            assert self.clock.now - self.issued_at[code] < CODE_SECONDS
+            self.granted[code] = found.credential_id
+        else:
+            assert found is None
+        if code:
+            self.spent.add(code)
+
+    @rule(seconds=st.sampled_from([1.0, 30.0, 61.0, 601.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @invariant()
+    def one_grant_for_one_yes(self) -> None:
+        assert len(self.claimed) == len(set(self.claimed)) <= len(self.approved)
+        assert len(set(self.granted.values())) == len(self.granted) <= len(self.claimed)
+
+
+TestOAuthModel = OAuthModel.TestCase
+TestOAuthModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

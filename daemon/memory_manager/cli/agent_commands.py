@@ -66,13 +66,20 @@ def run_list(arguments: argparse.Namespace, context: Context) -> int:
             local_time(agent.get("created_at")),
             local_time(agent["last_used_at"]) if agent.get("last_used_at") else "never",
             "revoked" if agent.get("revoked_at") else "active",
+            _seen_as(agent),
         )
         for agent in agents
     ]
-    text = table(("NAME", "SCOPES", "SINCE", "LAST USED", "STATE"), rows)
+    text = table(("NAME", "SCOPES", "SINCE", "LAST USED", "STATE", "SEEN AS"), rows)
     context.console.result(answer, text)
     context.console.note(counted(len(rows), "credential"))
     return EXIT_OK
+
+
+def _seen_as(agent: Mapping[str, object]) -> str:
+    """The names it was used under; more than one means that a token is shared."""
+    labels = cast("Sequence[Mapping[str, object]]", agent.get("seen_as") or [])
+    return ", ".join(sorted({str(each["agent_id"]) for each in labels if each.get("agent_id")}))
 
 
 def run_revoke(arguments: argparse.Namespace, context: Context) -> int:
