@@ -33,8 +33,8 @@ def _get(path: str, *headers: str) -> bytes:
 
 
 def _expected(path: str, status: int) -> int:
-    """The MCP mount comes later: until then an admitted request finds no route there."""
-    return 404 if path == "/mcp" and status == 200 else status
+    """A GET that is admitted at the MCP mount hears that it must be a POST."""
+    return 405 if path == "/mcp" and status == 200 else status
 
 
 HOST_ROWS = [

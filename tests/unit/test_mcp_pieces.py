@@ -1,4 +1,4 @@
-"""Pieces of MCP without a daemon: listings, argument names, texts, lines and headers of the relay."""
+"""Pieces of MCP without a daemon: listings, arguments, texts, the lines of the relay."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ class McpMount:
     def routes(self) -> tuple[Route, ...]:
         return (
             # before any credential is looked at, and at once: clients only probe for a stream
-            Route("GET", PATH, _no_stream, Access.OPEN, at_root=True),
-            Route("DELETE", PATH, _no_session, Access.OPEN, at_root=True),
+            Route("GET", PATH, _no_stream, Access.OPEN, at_root=True, limited=False),
+            Route("DELETE", PATH, _no_session, Access.OPEN, at_root=True, limited=False),
             Route("POST", PATH, self.serve, Access.MCP, at_root=True),
         )
 

@@ -31,7 +31,7 @@ from mcp_types import (
 from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import Call
-from memory_manager.api.checks import check_scope
+from memory_manager.api.checks import check_scope, named_error
 from memory_manager.api.errors import RequestError
 from memory_manager.api.mcp.catalogue import LISTED, TOOLS
 from memory_manager.api.mcp.prompts import PROMPTS
@@ -131,11 +131,11 @@ class _Handlers:
             answer = await tool.run(asked)
         except MemlocketError as error:
             return _refused(error, call)
+        except ExceptionGroup as several:
+            named = named_error(several)
+            return _refused(named, call) if named else _bug(several, call)
         except Exception as error:  # the border: a bug becomes a typed answer and a log line
-            log_event(
-                _log, "tool_failed", level=logging.ERROR, error=error, request_id=call.request_id
-            )
-            return _refused(MemlocketError(), call)
+            return _bug(error, call)
         return CallToolResult(
             content=[TextContent(text=answer.text)],
             structured_content={"result": slim(answer.body)},
@@ -183,11 +183,21 @@ def _call_of(context: Context) -> Call:
     return cast("Call", request.state.call)
 
 
+def _bug(error: Exception, call: Call) -> CallToolResult:
+    log_event(_log, "tool_failed", level=logging.ERROR, error=error, request_id=call.request_id)
+    return _refusal(MemlocketError())
+
+
 def _refused(error: MemlocketError, call: Call) -> CallToolResult:
     if not isinstance(error, RequestError):
         log_event(
             _log, "tool_refused", level=level_of(error), error=error, request_id=call.request_id
         )
+    return _refusal(error)
+
+
+def _refusal(error: MemlocketError) -> CallToolResult:
+    """A result that tells the model what to do about it."""
     hint = f" {error.hint}" if error.hint else ""
     return CallToolResult(
         content=[TextContent(text=f"XMemo error: {error.message}{hint}")],
