@@ -56,6 +56,54 @@ def test_a_memory_from_remember_to_restore(sandbox: SandboxDaemon) -> None:
     assert actions == ["restored", "deleted", "created"]
 
 
+def test_the_beginning_of_an_id_is_enough_while_it_names_one_memory(
+    sandbox: SandboxDaemon,
+) -> None:
+    # ids begin with their time, so these two begin alike; an import may bring any id
+    one, two, third = (
+        "0190aaaa-0000-7000-8000-000000000001",
+        "0190aaaa-0000-7000-8000-000000000002",
+        "0190bbbb-0000-7000-8000-000000000003",
+    )
+    with sandbox.owner() as owner:
+        for memory_id in (one, two, third):
+            record = {"id": memory_id, "content": f"short {memory_id}", "path": "short"}
+            answer = owner.post("/v1/memories/import", {"records": [record]})
+            assert answer.json["results"][0]["status"] == "created", answer.json
+    assert document(sandbox, "get", "0190BBBB")["id"] == third
+    assert document(sandbox, "get", "0190bbbb-0000-7")["id"] == third
+    assert sandbox.cli("versions", third[:13]).stdout
+    assert sandbox.cli("forget", "0190bbbb").stdout.split()[1] == third
+    assert sandbox.cli("restore", "0190bbbb").stdout.split()[1] == third
+    refused = sandbox.cli("get", "0190aaaa", "--json", check=False)
+    assert refused.returncode == 2
+    assert json.loads(refused.stdout or refused.stderr)["error"]["code"] == "ambiguous_id"
+    assert document(sandbox, "get", one[:-1] + "2")["id"] == two
+    both = sandbox.cli("forget", "0190bbbb", "0190aaaa", check=False)
+    assert both.returncode == 2
+    assert document(sandbox, "get", third)["status"] == "active", "nothing was forgotten before"
+    assert sandbox.cli("get", "0190cccc", check=False).returncode == 4
+    assert sandbox.cli("get", "0190bbb", check=False).returncode == 4, "seven digits are too few"
+
+
+def test_a_narrow_terminal_shows_half_an_id_and_more_of_the_text(sandbox: SandboxDaemon) -> None:
+    sentence = "A sentence long enough to need the room that whole ids would take"
+    made = document(sandbox, "remember", sentence, "--path", "narrow")
+    command = [*COMMAND, "list", "--path", "narrow"]
+    with Terminal(command, sandbox.env, columns=80) as terminal:
+        terminal.expect("1 of 1")
+    assert made["id"][:18] in terminal.screen
+    assert made["id"] not in terminal.screen
+    assert sentence[:25] in terminal.screen
+    assert sandbox.cli("get", made["id"][:18]).stdout
+
+
+def test_a_very_long_question_is_cut_like_the_service_cuts_it(sandbox: SandboxDaemon) -> None:
+    sandbox.cli("remember", "The halibut daemon keeps its socket in run", "--path", "long")
+    found = document(sandbox, "search", "halibut daemon " + "socket " * 17_000)
+    assert any("halibut" in hit["content"] for hit in found["results"])
+
+
 def test_remember_reads_standard_input_and_knows_duplicates(sandbox: SandboxDaemon) -> None:
     first = document(sandbox, "remember", "-", stdin="from a pipe äöü\n")
     again = document(sandbox, "remember", "-", stdin="from a pipe äöü\n")

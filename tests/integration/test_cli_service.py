@@ -113,6 +113,12 @@ def test_commands_name_the_way_out_without_a_daemon_and_without_a_vault(tmp_path
         up = empty.cli("up", check=False)
         assert "memlocket init" in up.stdout + up.stderr
         assert empty.cli("recall", "x", check=False).returncode == 14
+        assert "memlocket init" in empty.cli("status").stdout
+        key = str(tmp_path / "k")
+        empty.cli("keyfile", "new", key)
+        init = empty.cli("init", "--insecure-key-file", key, check=False)
+        assert init.returncode == 3
+        assert "memlocket stop && memlocket init" in init.stderr
     finally:
         empty.cli("stop", check=False)
 

@@ -163,6 +163,16 @@ def test_passphrase_never_comes_from_arguments_or_environment(sandbox: SandboxDa
     assert "environment" not in text.lower()
 
 
+def test_a_restore_over_a_vault_names_the_option_that_allows_it(
+    sandbox: SandboxDaemon, tmp_path: Path
+) -> None:
+    sandbox.init("orchard lantern gravel sixteen")
+    (tmp_path / "some.backup").write_bytes(b"")
+    done = sandbox.cli("restore-backup", str(tmp_path / "some.backup"), check=False)
+    assert done.returncode == 14
+    assert "--replace" in done.stderr
+
+
 def test_new_recovery_words_end_the_old_ones(sandbox: SandboxDaemon) -> None:
     assert with_secrets(sandbox, "init", passphrase=PASSPHRASE).returncode == 0
     sandbox.keyless = True

@@ -102,7 +102,7 @@ def test_log_lines_are_short_and_foreign_lines_stay() -> None:
     line = (
         '{"time":"2026-11-30T06:32:00.000Z","level":"WARNING","event":"x","logger":"l","code":"c"}'
     )
-    assert re.fullmatch(r"2026-1\d-\d\d \d\d:\d\d  WARNING  x  code=c", short_line(line))
+    assert re.fullmatch(r"2026-1\d-\d\d \d\d:\d\d:\d\d  WARNING  x  code=c", short_line(line))
     assert short_line("not json") == "not json"
     assert short_line("[1]") == "[1]"
 

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def short_line(line: str) -> str:
-    """``2026-01-02 03:04  INFO   event  key=value`` of one JSON line; other lines as they are."""
+    """``2026-01-02 03:04:05  INFO   event  k=v`` of one JSON line; other lines as they are."""
     try:
         loaded: object = json.loads(line)
     except ValueError:
@@ -52,7 +52,8 @@ def short_line(line: str) -> str:
     shown = [(k, v) for k, v in entry.items() if k not in _FIXED and v is not None]
     rest = " ".join(f"{key}={value}" for key, value in shown)
     level = str(entry.get("level", "")).upper()
-    return f"{local_time(entry.get('time'))}  {level:<7}  {entry.get('event', '')}  {rest}".rstrip()
+    at = local_time(entry.get("time"), seconds=True)
+    return f"{at}  {level:<7}  {entry.get('event', '')}  {rest}".rstrip()
 
 
 def _tail(path: Path, count: int) -> Iterator[str]:

@@ -114,10 +114,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     _mend_streams()
     _end_cleanly_on_signals()
     parser = build_parser()
-    arguments = parser.parse_args(argv)
-    console = Console(as_json=getattr(arguments, "json", False))
-    context = Context(console)
+    console = Console(as_json=False)
     try:
+        arguments = _parsed(parser, argv)
+        console = Console(as_json=getattr(arguments, "json", False))
+        context = Context(console)
         if arguments.version:
             return _print_version(console)
         if arguments.selftest:
@@ -148,6 +149,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnicodeEncodeError:
         # what was typed is no text: half a pair, or bytes that are not of the locale's encoding
         return console.error(InvalidInput("An argument is not valid text in this locale."))
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    try:
+        return parser.parse_args(argv)
+    except SystemExit:
+        sys.stdout.flush()  # a help that could not be written is an error as well
+        raise
 
 
 def _end_cleanly_on_signals() -> None:

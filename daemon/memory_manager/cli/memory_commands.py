@@ -26,6 +26,7 @@ from memory_manager.cli.output import counted
 
 DEFAULT_PATH = "notes"
 MAX_STDIN_BYTES = 1_000_000
+_ID_HELP = "an id, or its first eight or more digits"
 
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -39,38 +40,42 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     add_filters(recall)
     search = add_command(commands, shared, "search", run_search, "ranked hits with their scores")
     search.add_argument("query", metavar="QUERY", help="words or a question; * for everything")
-    search.add_argument("--limit", type=positive, default=10)
+    search.add_argument(
+        "--limit", type=positive, default=10, help="at most this many (default: 10)"
+    )
     search.add_argument("--explain", action="store_true", help="with --json: why each was found")
     add_filters(search)
     listing = add_command(commands, shared, "list", run_list, "stored memories, newest first")
-    listing.add_argument("--limit", type=positive, default=20)
+    listing.add_argument("--limit", type=positive, default=20, help="a page (default: 20)")
     listing.add_argument("--cursor", help="where the page before ended")
     listing.add_argument("--include-deleted", action="store_true", help="forgotten ones too")
     add_filters(listing)
     get = add_command(commands, shared, "get", run_get, "one memory, whole")
-    get.add_argument("id", metavar="ID")
+    get.add_argument("id", metavar="ID", help=_ID_HELP)
     versions = add_command(commands, shared, "versions", run_versions, "history of one memory")
-    versions.add_argument("id", metavar="ID")
+    versions.add_argument("id", metavar="ID", help=_ID_HELP)
     _register_forget(add_command(commands, shared, "forget", run_forget, "forget memories"))
     restore = add_command(
         commands, shared, "restore", run_restore, "bring back a forgotten memory or an old version"
     )
-    restore.add_argument("id", metavar="ID")
+    restore.add_argument("id", metavar="ID", help=_ID_HELP)
     restore.add_argument("--version", type=positive, dest="number", help="see: memlocket versions")
-    restore.add_argument("--reason")
+    restore.add_argument("--reason", help="kept with the new version")
 
 
 def _register_remember(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", help="what to remember; - reads standard input")
     parser.add_argument("--path", default=DEFAULT_PATH, help=f"default: {DEFAULT_PATH}")
-    parser.add_argument("--bucket")
-    parser.add_argument("--scope")
-    parser.add_argument("--type", choices=MEMORY_TYPES, dest="memory_type")
+    parser.add_argument("--bucket", help="a compartment, such as a project (default: work)")
+    parser.add_argument("--scope", help="whom it concerns, such as a team or a repository")
+    parser.add_argument(
+        "--type", choices=MEMORY_TYPES, dest="memory_type", help="what kind of memory it is"
+    )
     parser.add_argument(
         "--tag", action="append", default=[], dest="tags", metavar="TAG", help="may be repeated"
     )
-    parser.add_argument("--importance", type=ratio, metavar="0..1")
-    parser.add_argument("--confidence", type=ratio, metavar="0..1")
+    parser.add_argument("--importance", type=ratio, metavar="0..1", help="how much it matters")
+    parser.add_argument("--confidence", type=ratio, metavar="0..1", help="how sure it is")
     parser.add_argument("--source", help="where it comes from")
     parser.add_argument(
         "--expires", type=future_moment, dest="expires_at", metavar="TIME", help="a time, or 30d"
@@ -82,7 +87,7 @@ def _register_remember(parser: argparse.ArgumentParser) -> None:
 
 
 def _register_forget(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+")
+    parser.add_argument("ids", metavar="ID", nargs="+", help=_ID_HELP)
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--redact", action="store_true", help="keep the row, remove its text from every version"
@@ -90,7 +95,7 @@ def _register_forget(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--hard", action="store_true", help="for good, not restorable; needs the passphrase"
     )
-    parser.add_argument("--reason")
+    parser.add_argument("--reason", help="kept with the memory's history")
     add_passphrase_fd(parser)
 
 
@@ -177,14 +182,14 @@ def run_list(arguments: argparse.Namespace, context: Context) -> int:
 
 def run_get(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        answer = client.get(arguments.id)
+        answer = client.get(client.whole_id(arguments.id))
     context.console.result(answer, memory_text.whole(answer))
     return EXIT_OK
 
 
 def run_versions(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        answer = client.versions(arguments.id)
+        answer = client.versions(client.whole_id(arguments.id))
     versions = cast("Sequence[Mapping[str, object]]", answer.get("versions") or [])
     context.console.result(answer, memory_text.history(versions))
     return EXIT_OK
@@ -195,7 +200,8 @@ def run_forget(arguments: argparse.Namespace, context: Context) -> int:
     body = {"mode": mode, "reason": arguments.reason}
     with context.client() as client:
         answers: list[Mapping[str, object]] = []
-        for memory_id in arguments.ids:
+        ids = [client.whole_id(given) for given in arguments.ids]  # before anything is forgotten
+        for memory_id in ids:
             try:
                 answers.append(client.forget(memory_id, body))
             except MemlocketError:
@@ -207,7 +213,7 @@ def run_forget(arguments: argparse.Namespace, context: Context) -> int:
                 raise
         waiting = [answer for answer in answers if memory_text.awaits_owner(answer)]
         if waiting and context.confirm_owner(client, arguments.passphrase_fd):
-            answers = [client.forget(memory_id, body) for memory_id in arguments.ids]
+            answers = [client.forget(memory_id, body) for memory_id in ids]
     lines = [memory_text.forgotten(answer) for answer in answers]
     context.console.result({"results": answers}, "\n".join(lines))
     return EXIT_OK
@@ -217,7 +223,7 @@ def run_restore(arguments: argparse.Namespace, context: Context) -> int:
     body = {"version": arguments.number, "reason": arguments.reason}
     given = {name: value for name, value in body.items() if value is not None}
     with context.client() as client:
-        answer = client.restore(arguments.id, given)
+        answer = client.restore(client.whole_id(arguments.id), given)
     context.console.result(answer, memory_text.written(answer))
     return EXIT_OK
 

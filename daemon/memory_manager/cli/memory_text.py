@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from memory_manager.cli.output import facts, local_time, shortened, table
+from memory_manager.cli.output import columns, facts, local_time, shortened, table
 
 DEGRADED = {
     "embeddings": "found by words only; meaning needs: memlocket embeddings install",
@@ -23,6 +23,8 @@ _DONE = {
     "redacted": "Redacted",
 }
 SNIPPET_COLUMNS = 300
+WIDE_COLUMNS = 100
+SHORT_ID_CHARACTERS = 18  # time and 12 random bits
 Item = Mapping[str, object]
 
 
@@ -88,9 +90,11 @@ def listing(items: Sequence[Item]) -> str:
     if not items:
         return ""
     with_status = any(item.get("status", "active") != "active" for item in items)
+    # on a narrow terminal half an id is enough to name a memory, and leaves room for its text
+    digits = SHORT_ID_CHARACTERS if columns() < WIDE_COLUMNS else None
     rows = [
         (
-            str(item.get("id", "")),
+            str(item.get("id", ""))[:digits],
             local_time(item.get("created_at")),
             shortened(str(item.get("path", "")), 18),
             *((str(item.get("status", "active")),) if with_status else ()),

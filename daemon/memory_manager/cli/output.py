@@ -121,7 +121,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns; the last one is cut to the width of the terminal."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(_width(line[at]) for line in lines) for at in range(len(header) - 1)]
-    room = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
+    room = columns()
     last = max(MIN_COLUMN_WIDTH, room - sum(widths) - 2 * len(widths))
     shown: list[str] = []
     for line in lines:
@@ -130,6 +130,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         ]
         shown.append("  ".join([*cells, shortened(line[-1], last)]).rstrip())
     return "\n".join(shown)
+
+
+def columns() -> int:
+    """Width of the terminal; what is piped has room."""
+    return shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
 
 
 def shortened(text: str, columns: int) -> str:
@@ -154,13 +159,13 @@ def _width(text: str) -> int:
     )
 
 
-def local_time(rfc3339: object) -> str:
+def local_time(rfc3339: object, *, seconds: bool = False) -> str:
     """``2026-01-02 03:04`` in the local time zone; the value itself if it is no time."""
     try:
         moment = datetime.datetime.fromisoformat(str(rfc3339).replace("Z", "+00:00"))
     except ValueError:
         return str(rfc3339)
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
 def size(bytes_count: object) -> str:

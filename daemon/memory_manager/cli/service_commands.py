@@ -29,6 +29,7 @@ _LOCK_REASONS = {
     "idle": "nobody used it for a while",
     "suspend": "the machine was suspended",
 }
+_MAKE_A_VAULT = "memlocket stop && memlocket init && memlocket up"
 _Section = Mapping[str, object]
 
 
@@ -63,6 +64,8 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
     crash = section(section(status, "daemon"), "last_crash")
     if crash.get("unread"):
         context.console.warn(f"it crashed before this start: {_crash_line(crash)}")
+    if arguments.auto_approve and not section(status, "approvals").get("auto_approve"):
+        context.console.warn("it asks you for every login: memlocket restart --auto-approve")
     _note_vault(context, section(status, "vault"))
     return EXIT_OK
 
@@ -70,9 +73,7 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
 def _note_vault(context: Context, vault: _Section) -> None:
     state = vault.get("state")
     if state == "absent":
-        context.console.note(
-            "There is no vault yet. Make one: memlocket stop && memlocket init && memlocket up"
-        )
+        context.console.note(f"There is no vault yet. Make one: {_MAKE_A_VAULT}")
     elif state == "locked":
         context.console.note(f"The vault is locked ({_reason(vault)}): memlocket unlock")
     elif state not in ("unlocked", "verifying"):
@@ -144,6 +145,8 @@ def _crash_line(crash: _Section) -> str | None:
 
 def _vault_line(vault: _Section) -> str:
     state = str(vault.get("state", "unknown"))
+    if state == "absent":
+        return f"none yet: {_MAKE_A_VAULT}"
     if state == "locked":
         return f"locked: {_reason(vault)}"
     source = str(vault.get("unlock_source") or "").replace("_", " ")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,7 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem, NoTerminal, Usage
 from memory_manager.cli.output import counted, progress_from
 from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
+from memory_manager.vault.errors import AlreadyRunning, VaultExists
 
 _KEY_FILE_WARNING = "whoever reads this key file reads the vault: for tests and sandboxes only"
 
@@ -81,7 +83,6 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def run_init(arguments: argparse.Namespace, context: Context) -> int:
-    from memory_manager.service.instance_lock import InstanceLock
     from memory_manager.vault import setup
     from memory_manager.vault.os_keyring import find_keyring
 
@@ -92,7 +93,7 @@ def run_init(arguments: argparse.Namespace, context: Context) -> int:
         raise NoTerminal(hint="Give --passphrase-fd N, or --insecure-key-file PATH for a sandbox.")
     with_words, show = _recovery_choice(arguments)
     ensure_private_directory(context.directories.data)
-    with InstanceLock(context.directories.data):
+    with _no_service_beside(context, "memlocket stop && memlocket init && memlocket up"):
         passphrase = _init_passphrase(arguments, context)
         keyring = None if arguments.no_keyring or passphrase is None else find_keyring()
         made = setup.create_vault(
@@ -124,6 +125,24 @@ def run_init(arguments: argparse.Namespace, context: Context) -> int:
             context.console.note("It has no recovery words: memlocket recovery new")
         context.console.note("Next: memlocket up")
     return EXIT_OK
+
+
+@contextlib.contextmanager
+def _no_service_beside(context: Context, way_out: str) -> Generator[None]:
+    """Inside: no other process uses the vault's folder; AlreadyRunning with ``way_out`` if one
+    does.
+    """
+    from memory_manager.service.instance_lock import InstanceLock
+
+    lock = InstanceLock(context.directories.data)
+    try:
+        lock.acquire()
+    except AlreadyRunning as error:
+        raise AlreadyRunning(error.message, hint=f"Run: {way_out}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _recovery_choice(arguments: argparse.Namespace) -> tuple[bool, bool]:
@@ -197,7 +216,6 @@ def run_backup(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def run_restore_backup(arguments: argparse.Namespace, context: Context) -> int:
-    from memory_manager.service.instance_lock import InstanceLock
     from memory_manager.vault.os_keyring import find_keyring
     from memory_manager.vault.restore import restore_backup
     from memory_manager.vault.setup import check_free, vault_exists
@@ -206,9 +224,13 @@ def run_restore_backup(arguments: argparse.Namespace, context: Context) -> int:
     if not source.is_file():
         raise FileProblem(f"There is no backup at {source}.")
     if not arguments.replace:
-        check_free(folder)
+        try:
+            check_free(folder)
+        except VaultExists as error:
+            hint = "--replace puts the present vault aside and keeps it."
+            raise VaultExists(error.message, hint=hint) from None
     ensure_private_directory(context.directories.data)
-    with InstanceLock(context.directories.data):
+    with _no_service_beside(context, "memlocket stop, then the same command again"):
         words = passphrase = new = current = None
         if arguments.recovery:
             words = prompts.ask_secret("The 24 recovery words", arguments.passphrase_fd)

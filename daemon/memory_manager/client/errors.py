@@ -81,3 +81,14 @@ class RemoteError(MemlocketError):
     def __init__(self, answer: ErrorAnswer) -> None:
         super().__init__(answer.message, hint=answer.hint)
         self.answer = answer
+
+
+class AmbiguousId(MemlocketError):
+    """A shortened id that several memories begin with."""
+
+    code = "ambiguous_id"
+    title = "Ambiguous id"
+    outcome = Outcome.ASK_USER
+    exit_code = 2
+    default_message = "More than one memory has an id that begins so."
+    default_hint = "Type more of it."

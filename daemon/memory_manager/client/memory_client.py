@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 
-from memory_manager.base.errors import InvalidInput
+from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.client.discovery import find_daemon, owner_token
+from memory_manager.client.errors import AmbiguousId
 from memory_manager.client.http import DEFAULT_TIMEOUT_SECONDS, DaemonConnection, Json
 
 KEY_DERIVATION_TIMEOUT_SECONDS = 120.0
 LONG_WORK_TIMEOUT_SECONDS = 3600.0
+QUERY_CHARACTERS = 4_000
 JsonObject = Mapping[str, Json]
+_ID_PREFIX = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]*")
+_ID_DIGITS = 32
 
 
 def connect_as_owner(
@@ -110,6 +115,9 @@ class MemoryClient:
         return self._post("/v1/remember", memory)
 
     def search(self, query: Mapping[str, object]) -> JsonObject:
+        words = query.get("query")
+        if isinstance(words, str):  # the daemon reads no more of it, and a URL must not grow
+            query = {**query, "query": words[:QUERY_CHARACTERS]}
         return self.connection.request("GET", "/v1/memories/search", query=query).body
 
     def recall_context(self, question: JsonObject) -> JsonObject:
@@ -117,6 +125,21 @@ class MemoryClient:
 
     def list_memories(self, query: Mapping[str, object]) -> JsonObject:
         return self.connection.request("GET", "/v1/memories", query=query).body
+
+    def whole_id(self, given: str) -> str:
+        """The id that begins with what was typed; anything but eight or more hex digits of an id is
+        returned as it is. NotFound, AmbiguousId.
+        """
+        if not _ID_PREFIX.fullmatch(given) or len(given.replace("-", "")) >= _ID_DIGITS:
+            return given
+        answer = self.connection.request("GET", "/v1/memories/ids", query={"prefix": given}).body
+        ids = answer.get("ids")
+        found = [str(one) for one in ids] if isinstance(ids, list) else []
+        if not found:
+            raise NotFound(f"No memory has an id that begins with {given}.")
+        if len(found) > 1:
+            raise AmbiguousId(f"More than one memory has an id that begins with {given}.")
+        return found[0]
 
     def get(self, memory_id: str) -> JsonObject:
         return self.connection.request("GET", _memory(memory_id)).body

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
 _ROWIDS_PER_STATEMENT = 500
+_ID_BYTES = 16
 
 
 def get_row(
@@ -39,6 +40,16 @@ def get_row(
         return None
     live = "" if include_deleted else " AND r.status <> 'deleted'"
     return _one_row(connection, f"r.id = ?{live}", [raw])
+
+
+def ids_with_prefix(connection: Connection, digits: str, *, limit: int = 2) -> list[MemoryId]:
+    """Ids of records of every kind, forgotten ones too, that begin with these hex digits."""
+    lowest, highest = (bytes.fromhex(digits.ljust(2 * _ID_BYTES, end)) for end in "0f")
+    rows = connection.execute(
+        "SELECT id FROM record WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+        (lowest, highest, limit),
+    )
+    return [memory_id_from_bytes(raw) for (raw,) in rows]
 
 
 def row_by_rowid(connection: Connection, rowid: int) -> MemoryRow | None:

@@ -6,6 +6,7 @@ Export and import stream whole histories, for the owner: they are no operations 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Final, cast
 
 from aiohttp import web
@@ -39,6 +40,7 @@ MAX_IMPORT_BYTES: Final = 64 << 20  # a record may carry many long versions; own
 EXPORT_TYPE: Final = "application/x-ndjson"
 
 _EXPORT_ROWS_AT_ONCE: Final = 100
+_ID_PREFIX: Final = re.compile(r"[0-9a-f]{8,32}")
 _REFUSALS: Final = (Conflict, InvalidInput, InvalidRecord, NotFound, TooLarge)
 
 
@@ -125,8 +127,20 @@ def _refused(error: MemlocketError) -> dict[str, object]:
     return {"status": "refused", "error": {"code": error.code, "message": error.message}}
 
 
+async def find_ids(request: web.Request) -> web.Response:
+    """At most two ids of records that begin with ``prefix``: eight or more hex digits."""
+    fields = Fields.of_query(dict(request.query))
+    digits = fields.required_text("prefix").replace("-", "").lower()
+    if not _ID_PREFIX.fullmatch(digits):
+        fields.refuse("prefix", "must be 8 to 32 hexadecimal digits")
+    fields.check()
+    found = await daemon_of(request).store().read(lambda c: queries.ids_with_prefix(c, digits))
+    return json_response({"ids": list(found)})
+
+
 ROUTES: Final = (
     Route("GET", "/memories", reading(list_memories), Access.READ),
+    Route("GET", "/memories/ids", find_ids, Access.OWNER),
     Route("GET", "/memories/export", export, Access.OWNER),
     Route(
         "POST",
