@@ -28,15 +28,18 @@ SUFFIXES = (".py", ".pyi", ".js", ".ts", ".css", ".html", ".md", ".txt", ".json"
 PIECE = 8_000
 
 
-def library_code(megabytes: float, seed: str = "library") -> Iterator[tuple[Path, str]]:
+def library_code(
+    megabytes: float, seed: str = "library", *, places: tuple[str, ...] = ("stdlib", "purelib")
+) -> Iterator[tuple[Path, str]]:
     """Pieces of installed files in a shuffled order, about so many MB; no tests, no data dumps."""
-    roots = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib")}
+    roots = [Path(sysconfig.get_paths()[name]) for name in places]
+    skipped = () if "purelib" in places else ("site-packages",)
     files = sorted(
         path
         for root in roots
         for path in root.rglob("*")
         if path.suffix in SUFFIXES
-        and "test" not in str(path.relative_to(root))
+        and not {"test", "tests", "idlelib", *skipped}.intersection(path.relative_to(root).parts)
         and path.is_file()
         and path.stat().st_size < 150_000
     )
@@ -54,11 +57,13 @@ def library_code(megabytes: float, seed: str = "library") -> Iterator[tuple[Path
             return
 
 
-def edits(megabytes: float, seed: str) -> tuple[int, int, list[str]]:
+def edits(
+    megabytes: float, seed: str, *, places: tuple[str, ...] = ("stdlib", "purelib")
+) -> tuple[int, int, list[str]]:
     """Edits, characters read, and a line for each edited piece."""
     count = size = 0
     lines = []
-    for path, piece in library_code(megabytes, seed):
+    for path, piece in library_code(megabytes, seed, places=places):
         result = sanitize_server_write(piece)
         size += len(piece)
         if result.applied:
