@@ -108,6 +108,13 @@ def test_a_project_shows_its_own(served: SandboxDaemon, by: str) -> None:
         else:
             assert (found["reminders"], found["decisions"]) == ([], [])
         assert call(wire, "get_project_context", project_id=project)["items"]
+        for action, name, own in (
+            ("todos", "reminders", "reminder"),
+            ("decisions", "decisions", "decision"),
+            ("timeline", "events", "event"),
+        ):
+            listed = call(wire, "project", action=action, project_id=word)[name]
+            assert [item["id"] for item in listed] == [made[own]]
 
 
 def test_numbers_are_counted_under_the_gate(tmp_path: Path) -> None:

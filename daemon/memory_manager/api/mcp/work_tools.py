@@ -13,6 +13,7 @@ from memory_manager.api.errors import OutOfScope
 from memory_manager.api.mcp import text
 from memory_manager.api.mcp.running import (
     Body,
+    Prepare,
     Reading,
     Shape,
     Writing,
@@ -47,6 +48,13 @@ _STATE_KEY: Final = Argument("state_key", default="active_task")
 
 def _any_bucket(arguments: Mapping[str, object]) -> dict[str, object]:
     return {"bucket": "%", **operation_arguments(arguments)}
+
+
+def _of_project(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The lists of a project are those of its scope, in every bucket."""
+    found = _any_bucket(arguments)
+    project = found.get("project_id")
+    return {**found, "scope": found.get("scope") or project} if project else found
 
 
 def _decision_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
@@ -111,6 +119,8 @@ def _changed(name: str) -> Shape:
     """The confirmation of a write to an item."""
 
     def shape(body: Body) -> str:
+        if body.get("skipped") is True:
+            return "Not kept: there was a private key or the like in it"
         return f"{name}: {_line(body)}"
 
     return shape
@@ -120,6 +130,7 @@ def _by_action(
     reads: Mapping[str, tuple[Reading, Shape]],
     writes: Mapping[str, tuple[Writing, Shape]],
     default: str,
+    prepare: Prepare = operation_arguments,
 ) -> Callable[[ToolCall], Awaitable[ToolAnswer]]:
     """One tool with an ``action`` argument; each action needs the right it would need alone."""
 
@@ -128,7 +139,7 @@ def _by_action(
         names = {name: name for name in (*reads, *writes)}
         action = fields.choice("action", names) or default
         fields.check()
-        arguments = operation_arguments(asked.arguments)
+        arguments = prepare(asked.arguments)
         if action in reads:
             look, shape = reads[action]
             body = await read(asked, look, arguments)
@@ -343,6 +354,7 @@ WORK_TOOLS: Final = (
             },
             {},
             "context",
+            _of_project,
         ),
         (
             Argument(

@@ -45,6 +45,8 @@ async def list_answer(
     def read(connection: Connection) -> tuple[list[MemoryRow], int]:
         now = now_ms()
         found = items.list_items(connection, asked.filter, now, limit=asked.limit)
+        if len(found) < asked.limit:
+            return found, len(found)
         return found, items.count_items(connection, asked.filter, now)
 
     rows, total = await daemon.store().read(read)
