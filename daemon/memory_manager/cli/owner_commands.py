@@ -20,7 +20,8 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     add_command(commands, shared, "approvals", run_approvals, "list logins that wait for you")
     approve = add_command(
         commands, shared, "approve", run_approve, "give a waiting login access",
-        "Only approve a code that the program itself shows you.",
+        "Only approve a login that you started yourself, and whose code you see in the program\n"
+        "or in its browser page.",
     )  # fmt: skip
     approve.add_argument("code", metavar="CODE", help="as the program shows it, e.g. BCDF-GHJK")
     add_passphrase_fd(approve)
