@@ -120,6 +120,17 @@ def test_only_answers_are_lines(environment: dict[str, str]) -> None:
     assert {"jsonrpc": "2.0", "id": "last", "result": {}} in answers
 
 
+@pytest.mark.parametrize("mebibytes", [1, 5])
+def test_what_is_too_long_is_refused_and_the_next_one_served(
+    environment: dict[str, str], mebibytes: int
+) -> None:
+    """One is over the daemon's limit, five over the shim's own."""
+    with shim(environment) as started:
+        answer = started.ask("ping", {"filler": "x" * (mebibytes << 20)})
+        assert "error" in answer
+        assert started.ask("ping", number=2) == {"jsonrpc": "2.0", "id": 2, "result": {}}
+
+
 def test_text_of_any_script_goes_through(environment: dict[str, str]) -> None:
     text = "Grüße 安装 \u2028 \U0001f511 \n line"
     with shim(environment) as started:

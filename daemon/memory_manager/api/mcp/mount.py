@@ -100,9 +100,9 @@ class McpMount:
                 await self._stop.wait()
         except Exception as error:  # the daemon goes on without MCP; each request says so
             log_event(_log, "mcp_failed", level=logging.ERROR, error=error)
+            self._started = None  # the next request tries again
             if not started.done():
                 started.set_exception(error)
-                self._started = None  # the next request tries again
 
 
 def _load(daemon: Daemon) -> StreamableHTTPSessionManager:
