@@ -14,7 +14,7 @@ from recall_vault import recall_vault
 from small_vault import SmallVault, connect, writer
 
 from memory_manager.base.times import now_ms
-from memory_manager.recall import embedding_queue, meaning, vector_segments
+from memory_manager.recall import embedding_queue, meaning, text_rules, vector_segments
 from memory_manager.recall.rebuild import What
 from memory_manager.recall.requests import Degraded, SearchRequest, TimeOrder
 from memory_manager.vault.errors import VaultLocked
@@ -423,3 +423,25 @@ async def test_an_unexpected_error_in_the_background_is_shown_and_ends_nothing(
         rename("elsewhere", "fts_source")
         await vault.vectors_ready(1)  # the meaning leg went on
         assert Degraded.FULLTEXT in (await vault.search("granite")).degraded
+
+
+async def test_explaining_long_memories_does_not_cut_their_texts_into_words_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filler = "of the tower above the bay " * 40
+    async with recall_vault(tmp_path) as vault:
+        for number in range(40):
+            vault.remember(f"{filler} {number}", f"towers/north{number}")
+        vault.remember(f"{filler} the lantern parseHTTPResponse", "towers/west")
+        vault.remember(f"{filler} keepers", "towers/south")
+        cut = text_rules.words
+
+        def counting(text: str) -> Any:
+            assert len(text) < 100, "a memory's text was cut into words again"
+            return cut(text)
+
+        monkeypatch.setattr(text_rules, "words", counting)
+        found = await vault.search("lanterns keeper south http", limit=30, explain=True)
+    terms = {hit.row.path: (hit.explanation or {})["terms"] for hit in found.hits}
+    assert terms["towers/south"] == ["keeper", "south"]
+    assert terms["towers/west"] == ["lanterns", "http"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from memory_manager.recall.fulltext import WordHits
 from memory_manager.recall.fusion import FusedRow
 from memory_manager.recall.porter import stem
 from memory_manager.recall.text_rules import index_fields, plain_terms
@@ -12,7 +11,7 @@ from memory_manager.vault.rows import MemoryRow
 
 
 def explanation(
-    row: MemoryRow, fused: FusedRow, words: WordHits, model_key: str | None
+    fused: FusedRow, terms: Sequence[str], model_key: str | None
 ) -> Mapping[str, object]:
     """The figures behind one hit's score; ``terms`` are the words of the query that the row
     holds.
@@ -29,7 +28,7 @@ def explanation(
         "semantic_norm": fused.semantic_norm,
         "score": fused.score,
         "legs": legs,
-        "terms": matched_terms(row, words.terms),
+        "terms": list(terms),
         "model_key": model_key,
     }
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import time
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from memory_manager.recall.errors import FullTextDamaged
@@ -140,6 +141,26 @@ class FullTextIndex:
         for rowid, rank in found:
             score = TRIGRAM_WEIGHT * best_word * -float(rank) / best_substring
             hits.setdefault(int(rowid), score)
+
+
+def held_terms(
+    connection: Connection, rowids: Collection[int], terms: Sequence[str]
+) -> dict[int, list[str]]:
+    """Which of these words each row holds, in their order, as the index knows it: cutting long
+    texts into words again would take seconds. Raises FullTextDamaged.
+    """
+    found: dict[int, list[str]] = {rowid: [] for rowid in rowids}
+    rows = json.dumps(sorted(found))
+    with _damage_has_a_name():
+        for term in terms:
+            for (rowid,) in connection.execute(
+                "SELECT memory_fts.rowid FROM json_each(?) AS asked"
+                " CROSS JOIN memory_fts ON memory_fts.rowid = asked.value"
+                " WHERE memory_fts MATCH ?",
+                (rows, quote(term)),
+            ):
+                found[rowid].append(term)
+    return found
 
 
 def _condition(row_filter: RowFilter, now_ms: int) -> Condition:

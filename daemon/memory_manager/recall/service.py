@@ -7,9 +7,10 @@ recall.md 8-11.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import MemlocketError
@@ -19,7 +20,7 @@ from memory_manager.recall.context_pack import pack, without_older
 from memory_manager.recall.embedder import Embedder
 from memory_manager.recall.errors import FullTextDamaged
 from memory_manager.recall.explain import explanation
-from memory_manager.recall.fulltext import NO_WORD_HITS, FullTextIndex, WordHits
+from memory_manager.recall.fulltext import NO_WORD_HITS, FullTextIndex, WordHits, held_terms
 from memory_manager.recall.fusion import FusedRow, MeaningHits, fuse
 from memory_manager.recall.match_query import is_listing, query_terms
 from memory_manager.recall.meaning import MeaningLeg, MeaningQuery
@@ -33,7 +34,6 @@ from memory_manager.recall.requests import (
 from memory_manager.recall.settings import RecallSettings
 from memory_manager.vault import queries
 from memory_manager.vault.errors import LockReason, VaultLocked
-from memory_manager.vault.rows import MemoryRow
 from memory_manager.vault.store import Store
 from memory_manager.vault.transaction import RowIndexer
 
@@ -267,16 +267,22 @@ class RecallService:
             best = [row for row in best if row.score >= request.score_threshold]
         best = search.newer_first_among_near(connection, best, ranking.facts)
         rows = queries.rows_by_rowid(connection, [row.rowid for row in best])
+        why = self._reasons(connection, best, words) if request.explain else {}
         hits = [
-            self._hit(rows[row.rowid], row, request, words.hits)
+            Hit(rows[row.rowid], row.score, row.cosine, why.get(row.rowid))
             for row in best
             if row.rowid in rows
         ]
         return tuple(search.in_time_order(hits, request)), ranking.candidates
 
-    def _hit(self, row: MemoryRow, fused: FusedRow, request: SearchRequest, words: WordHits) -> Hit:
-        why = explanation(row, fused, words, self._meaning.model_key) if request.explain else None
-        return Hit(row, fused.score, fused.cosine, why)
+    def _reasons(
+        self, connection: Connection, best: Sequence[FusedRow], words: _Words
+    ) -> dict[int, Mapping[str, object]]:
+        terms: Mapping[int, Sequence[str]] = {}
+        with contextlib.suppress(FullTextDamaged):  # the other figures stand without it
+            terms = held_terms(connection, {row.rowid for row in best}, words.hits.terms)
+        key = self._meaning.model_key
+        return {row.rowid: explanation(row, terms.get(row.rowid, ()), key) for row in best}
 
 
 def _meaning_hits(meaning: MeaningQuery | None, words: _Words) -> MeaningHits | None:
