@@ -102,8 +102,8 @@ class Searcher:
         others = self.index.cosines_of(vector, [r for r in words.scores if r not in own])
         meaning = MeaningHits({**own, **others}, nearest.mean, nearest.deviation)
         fused = fuse(words, meaning, RankingSettings())
-        fused.sort(key=lambda row: (-round(row.score, 9), -row.rowid))
-        return [row.rowid for row in fused]
+        ordered = sorted(fused, key=lambda row: (-round(row.score, 9), -row.rowid))
+        return [row.rowid for row in ordered]
 
     def ranked(self, system: str, query: str, vector: np.ndarray) -> list[int]:
         if system == "hybrid":

@@ -38,8 +38,8 @@ def test_without_word_hits_the_order_is_that_of_the_cosines(cosines: dict[int, f
 
 
 def test_nothing_found_is_an_empty_list() -> None:
-    assert fuse(NO_WORD_HITS, None, DEFAULTS) == []
-    assert fuse(NO_WORD_HITS, MeaningHits({}, 0.0, 0.1), DEFAULTS) == []
+    assert list(fuse(NO_WORD_HITS, None, DEFAULTS)) == []
+    assert list(fuse(NO_WORD_HITS, MeaningHits({}, 0.0, 0.1), DEFAULTS)) == []
 
 
 def test_a_row_that_both_legs_like_comes_before_rows_of_one() -> None:

@@ -42,7 +42,8 @@ misleading ones stay, the loss is up to 4 points in any of them: nothing in a qu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import overload
 
 from memory_manager.recall.fulltext import WordHits
 from memory_manager.recall.settings import RankingSettings
@@ -69,9 +70,13 @@ class MeaningHits:
     deviation: float
     coverage: float = 1.0
 
-    def strength(self, cosine: float) -> float:
-        """How surprising a cosine is, in squared units; never negative."""
-        return max(0.0, (cosine - self.mean) / max(self.deviation, 1e-6) / SEMANTIC_UNIT) ** 2
+    def strengths(self) -> dict[int, float]:
+        """How surprising each cosine is, in squared units; never negative."""
+        mean, unit = self.mean, SEMANTIC_UNIT * max(self.deviation, 1e-6)
+        return {
+            rowid: ((cosine - mean) / unit) ** 2 if cosine > mean else 0.0
+            for rowid, cosine in self.cosines.items()
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,15 +89,58 @@ class FusedRow:
     semantic_norm: float
 
 
-def fuse(words: WordHits, meaning: MeaningHits | None, settings: RankingSettings) -> list[FusedRow]:
-    """Every candidate with its score in [0, 1], best first; equal scores in no particular order."""
+class Fused(Sequence[FusedRow]):
+    """Every candidate, best first; a row's figures are put together when it is asked for.
+
+    ``scores`` are in [0, 1], in the order of ``rowids``; equal ones in no particular order.
+    """
+
+    def __init__(
+        self,
+        scores: Mapping[int, float],
+        lexical: Mapping[int, float],
+        semantic: Mapping[int, float],
+        words: WordHits,
+        meaning: MeaningHits | None,
+    ) -> None:
+        self.rowids = sorted(scores, key=scores.__getitem__, reverse=True)
+        self.scores = [scores[rowid] for rowid in self.rowids]
+        self._lexical, self._semantic = lexical, semantic
+        self._words, self._cosines = words, meaning.cosines if meaning else {}
+
+    def __len__(self) -> int:
+        return len(self.rowids)
+
+    @overload
+    def __getitem__(self, index: int) -> FusedRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[FusedRow]: ...
+    def __getitem__(self, index: int | slice) -> FusedRow | list[FusedRow]:
+        if isinstance(index, slice):
+            return [self._row(number) for number in range(*index.indices(len(self)))]
+        return self._row(index)
+
+    def _row(self, number: int) -> FusedRow:
+        rowid = self.rowids[number]
+        return FusedRow(
+            rowid,
+            self.scores[number],
+            self._words.scores.get(rowid),
+            self._lexical.get(rowid, 0.0),
+            self._cosines.get(rowid),
+            self._semantic.get(rowid, 0.0),
+        )
+
+
+def fuse(words: WordHits, meaning: MeaningHits | None, settings: RankingSettings) -> Fused:
+    """Every candidate with its score in [0, 1], best first."""
     lexical_weight, semantic_weight = settings.lexical_weight, settings.semantic_weight
     lexical: dict[int, float] = {}
     semantic: dict[int, float] = {}
     if lexical_weight:
         lexical = _shares(words)
     if meaning and semantic_weight:
-        semantic = {rowid: meaning.strength(cosine) for rowid, cosine in meaning.cosines.items()}
+        semantic = meaning.strengths()
         semantic_weight *= meaning.coverage
     if not semantic:
         lexical_weight, semantic_weight = 1.0, 0.0
@@ -102,22 +150,11 @@ def fuse(words: WordHits, meaning: MeaningHits | None, settings: RankingSettings
     expected = [semantic[rowid] for rowid in lexical if rowid in semantic]
     unknown = sum(expected) / len(expected) if expected else 0.0
     full = lexical_weight + semantic_weight * CERTAIN_MEANING
-    rows = [
-        FusedRow(
-            rowid,
-            (
-                lexical_weight * lexical.get(rowid, 0.0)
-                + semantic_weight * semantic.get(rowid, unknown)
-            )
-            / full,
-            words.scores.get(rowid),
-            lexical.get(rowid, 0.0),
-            meaning.cosines.get(rowid) if meaning else None,
-            semantic.get(rowid, 0.0),
-        )
-        for rowid in {**lexical, **semantic}
-    ]
-    return sorted(rows, key=lambda row: -row.score)
+    scores = {rowid: semantic_weight * value / full for rowid, value in semantic.items()}
+    waiting = semantic_weight * unknown / full
+    for rowid, share in lexical.items():
+        scores[rowid] = scores.get(rowid, waiting) + lexical_weight * share / full
+    return Fused(scores, lexical, semantic, words, meaning)
 
 
 def _shares(words: WordHits) -> dict[int, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memory_manager.recall import near_pairs
 from memory_manager.recall.explain import matched_terms
-from memory_manager.recall.fusion import FusedRow
+from memory_manager.recall.fusion import Fused, FusedRow
 from memory_manager.recall.match_query import query_terms
 from memory_manager.recall.requests import Hit, SearchRequest, TimeOrder
 from memory_manager.vault import queries
@@ -70,7 +70,7 @@ class Ranking:
 
 def best_rows(
     connection: Connection,
-    fused: Sequence[FusedRow],
+    fused: Fused,
     request: SearchRequest,
     exact: Sequence[int],
     now_ms: int,
@@ -81,7 +81,7 @@ def best_rows(
     too few be left, every candidate is looked at.
     """
     for looked in (_contenders(fused, request), len(fused)):
-        chosen = list(fused[:looked])
+        chosen = fused[:looked]
         if exact:
             chosen += [row for row in fused[looked:] if row.rowid in exact]
         wanted = {*exact, *(row.rowid for row in chosen)}
@@ -89,18 +89,18 @@ def best_rows(
         hidden = len(wanted) - len(facts)
         if looked == len(fused) or hidden <= _SPARE_ROWS:
             break
-    proposed = len({*exact, *(row.rowid for row in fused)})
+    proposed = len({*exact, *fused.rowids})
     return Ranking(rank(chosen, facts, request, exact), facts, proposed - hidden)
 
 
-def _contenders(fused: Sequence[FusedRow], request: SearchRequest) -> int:
+def _contenders(fused: Fused, request: SearchRequest) -> int:
     """How many of the first rows can come among the best ``limit``, some spare ones included."""
     last = request.limit + _SPARE_ROWS - 1
     if last >= len(fused):
         return len(fused)
-    least = fused[last].score - _greatest_bonus(request) - _SCORE_ROUNDING
+    least = fused.scores[last] - _greatest_bonus(request) - _SCORE_ROUNDING
     count = last + 1
-    while count < len(fused) and fused[count].score >= least:
+    while count < len(fused) and fused.scores[count] >= least:
         count += 1
     return count
 
