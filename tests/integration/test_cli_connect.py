@@ -140,6 +140,7 @@ def test_refused_files_cost_no_credential(user: User) -> None:
         assert path.read_bytes() == old
         assert user.live(client) == []
         done = user.run("disconnect", client, "--yes", check=False)
+        assert done.returncode == (2 if client == "windsurf" else 0)
         assert path.read_bytes() == old
     assert user.status("gemini")["entry"] == "foreign"
     assert user.status("windsurf")["entry"] == "unreadable"
@@ -225,6 +226,32 @@ def test_hermes_gets_address_and_labels_but_no_key_in_its_settings(user: User) -
     assert user.live("hermes") == []
 
 
+def test_hermes_gets_a_new_key_after_the_old_one_was_revoked(user: User) -> None:
+    user.run("connect", "hermes", "--yes")
+    user.run("agent", "revoke", "hermes")
+    again = user.json("connect", "hermes", "--yes")
+    assert again["new_credential"]
+    key = json.loads((user.home / ".config/xmemo/credentials.json").read_bytes())["token"]
+    assert key == user.installation("hermes")["credential"]
+    assert validates(user, "hermes") == 200
+    user.run("disconnect", "hermes", "--yes")
+
+
+def test_openclaw_with_its_plugin_gets_a_key_and_its_settings_are_only_printed(user: User) -> None:
+    done = user.run("connect", "openclaw", "--http", "--yes")
+    assert user.daemon.discovery["url"] in done.stderr
+    assert user.installation("openclaw")["credential"] not in done.stdout + done.stderr
+    assert not (user.home / ".openclaw").exists()
+    key = user.home / ".config/xmemo/credentials.json"
+    assert json.loads(key.read_bytes())["token"] == user.installation("openclaw")["credential"]
+    # one file, one key: a second client of that file is told so
+    done = user.run("connect", "hermes", "--yes", "--json", check=False)
+    assert json.loads(done.stdout)["error"]["code"] == "foreign_entry"
+    user.run("disconnect", "openclaw", "--yes")
+    assert not key.exists()
+    assert user.run("connect", "zed", "--http", "--yes", check=False).returncode == 2
+
+
 def _fake_claude(user: User, works: bool) -> None:
     """A client's own command: it writes the user's file, as documented for ``mcp add``."""
     user.file(
@@ -300,6 +327,8 @@ def test_killed_at_any_step_the_file_is_old_or_new_and_no_credential_is_lost(use
         if done.returncode == 0:
             break
         assert done.returncode == -9, done.stderr
+        if user.live("zed") and user.installation("zed")["credential"] is None and not interrupted:
+            assert user.status("zed")["credential"] == "interrupted"
         mended = user.run("connect", "zed", "--yes")
         interrupted += "interrupted run" in mended.stderr
         assert path.read_text() == new
@@ -379,5 +408,8 @@ def test_status_without_a_daemon(tmp_path: Path) -> None:
         assert not again["changed"]
     document = user.json("connect", "--status")
     assert document["service"]["reachable"] is False
+    assert user.run("disconnect", "zed", "--yes", check=False).returncode == 6
     (row,) = document["clients"]
     assert (row["credential"], row["entry"]) == ("unknown", "present")
+    user.run("disconnect", "zed", "--yes", "--entry-only")
+    assert not (tmp_path / ".config" / "zed").exists()

@@ -231,7 +231,7 @@ def _with(root: str, servers: str, mix: bool) -> str:
     return '{"mcpServers":' + servers + ',"rest":' + root + "}"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=_DOCUMENT, newline=st.sampled_from(["\n", "\r\n"]))
 def test_json_in_and_out_is_the_identity(text: str, newline: str) -> None:
     try:
@@ -257,7 +257,7 @@ def test_json_in_and_out_is_the_identity(text: str, newline: str) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(value=st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
@@ -295,7 +295,7 @@ _TOML_LINE = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     lines=st.lists(_TOML_LINE, max_size=8, unique=True),
     newline=st.sampled_from(["\n", "\r\n"]),

@@ -1,4 +1,4 @@
-"""Hermes with its XMemo plugin: it speaks HTTP, so it needs an address and a key.
+"""Clients with an XMemo plugin speak HTTP, so they need an address and a key: Hermes above all.
 
 Address and labels go into ``$HERMES_HOME/xmemo.json``. The key never does: it goes into the
 credential file that XMemo's clients share, ``credentials.json``, which only its owner can read.
@@ -100,17 +100,20 @@ def check_key_place(places: Places, installation: Installation | None) -> Settin
     if settings.text is not None and _token(settings.text) != mine:
         raise ForeignEntry(
             f"{settings.path} already holds the key of another XMemo client.",
-            hint="Move it away, or set XMEMO_KEY for Hermes alone: "
-            "memlocket connect hermes --no-file says how.",
+            hint="Move it away, or give this client its key alone: --no-file says how.",
         )
     return settings
 
 
-def write_key(places: Places, installation: Installation) -> None:
-    """Put the key into the shared credential file, readable by its owner only."""
-    settings = check_key_place(places, installation)
-    if settings.text is not None:
+def write_key(places: Places, installation: Installation, previous: Installation | None) -> None:
+    """Put the key into the shared credential file, readable by its owner only.
+
+    ``previous`` is the installation before, whose key may stand there still.
+    """
+    settings = read_settings(credentials_path(places))
+    if settings.text is not None and _token(settings.text) == installation.credential:
         return
+    check_key_place(places, previous)
     settings.target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     document = {
         "version": 1,

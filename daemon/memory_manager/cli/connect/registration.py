@@ -101,21 +101,24 @@ def register(
     return Registered(fresh, fresh=True)
 
 
-def unregister(owner: Owner, name: str) -> bool:
-    """End the credential and forget its token; the instance id stays. Whether one was live."""
+def unregister(owner: Owner, name: str, *, interrupted: bool = False) -> bool:
+    """End the credential and forget its token; the instance id stays. Whether one was live.
+
+    ``interrupted``: a killed run may have left a credential of this name that nobody holds.
+    """
     environ = owner.context.environ
     kept = find_installation(name, environ)
-    if kept is None:
-        return False
-    credential = None
-    if kept.credential_id is not None:
-        credential = live_credential(owner.credentials(), "id", kept.credential_id)
-        if credential is not None:
-            owner.revoke(kept.credential_id)
-    if kept.credential is not None or kept.credential_id is not None:
+    live = None
+    if kept is not None and kept.credential_id is not None:
+        live = live_credential(owner.credentials(), "id", kept.credential_id)
+    elif interrupted:
+        live = live_credential(owner.credentials(), "name", name)
+    if live is not None:
+        owner.revoke(str(live["id"]))
+    if kept is not None and (kept.credential is not None or kept.credential_id is not None):
         cleared = dataclasses.replace(kept, credential=None, credential_id=None)
         write_installation(cleared, environ)
-    return credential is not None
+    return live is not None
 
 
 def _agree_to_end(context: Context, name: str, *, replace: bool) -> None:

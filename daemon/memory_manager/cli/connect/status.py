@@ -12,7 +12,7 @@ from memory_manager.cli.connect import http_client
 from memory_manager.cli.connect.change import entry_of
 from memory_manager.cli.connect.clients import CLIENTS, Launch, Places
 from memory_manager.cli.connect.journal import read_journal
-from memory_manager.cli.connect.registration import credentials_of
+from memory_manager.cli.connect.registration import credentials_of, live_credential
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import SettingsRefused, code_of
 from memory_manager.client.instance import Installation, list_installations
@@ -39,15 +39,15 @@ def connection_status(context: Context, launch_of: Mapping[str, Launch]) -> dict
     for name in (*CLIENTS, http_client.NAME, "generic"):
         entry, path = _entry(name, launch_of, places, kept.get(name), context.environ)
         installation = kept.get(name)
-        connected = installation is not None and installation.credential is not None
-        if not connected and entry in ("absent", NO_FILE):
+        credential = _credential(name, installation, known, context.environ)
+        if credential == "missing" and entry in ("absent", NO_FILE):
             continue
         rows.append({
             "client": name,
             "title": CLIENTS[name].title if name in CLIENTS else name,
             "agent_id": installation.agent_id if installation else None,
             "instance_id": installation.instance_id if installation else None,
-            "credential": _credential(installation, known),
+            "credential": credential,
             "last_seen": _last_seen(installation, known),
             "entry": entry,
             "file": str(path) if path is not None else None,
@@ -98,9 +98,20 @@ def _known(
     return None
 
 
-def _credential(installation: Installation | None, known: Sequence[JsonObject] | None) -> str:
-    """valid, revoked, missing (none kept, or the vault has no such), or unknown."""
+def _credential(
+    name: str,
+    installation: Installation | None,
+    known: Sequence[JsonObject] | None,
+    environ: Mapping[str, str],
+) -> str:
+    """valid, revoked, missing (none kept, or the vault has no such), unknown, or interrupted: a
+    killed run left one that nobody holds; connecting or disconnecting clears it up.
+    """
     if installation is None or installation.credential is None:
+        journal = read_journal(name, environ)
+        interrupted = journal is not None and journal.registering
+        if interrupted and live_credential(known or (), "name", name) is not None:
+            return "interrupted"
         return "missing"
     if known is None:
         return "unknown"
