@@ -55,7 +55,7 @@ async def start(request: web.Request) -> web.Response:
     call = call_of(request)
     body = call.json_object()
     fields = Fields.of_body(body)
-    declared = fields.text("client_id", limit=MAX_CLIENT_CHARACTERS) or ""
+    declared = (fields.text("client_id", limit=None) or "")[:MAX_CLIENT_CHARACTERS]
     fields.check()
     name = shown_name(declared, UNNAMED_CLIENT)
     desk = daemon_of(request).logins.desk
