@@ -164,12 +164,35 @@ def _package(draw: Draw) -> str:
     )
 
 
+def _certificate(draw: Draw) -> str:
+    body = "\n".join(draw.of("b", 64) for _ in range(6))
+    return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"
+
+
+def _kubeconfig(draw: Draw) -> str:
+    coded = base64.b64encode(_certificate(draw).encode()).decode()
+    return f"clusters:\n- cluster:\n    certificate-authority-data: {coded}\n"
+
+
+def _attachment(draw: Draw) -> str:
+    text = f"{_certificate(draw)}Dear Bob, the key of the office is with the porter.\n" * 2
+    coded = base64.b64encode(text.encode()).decode()
+    lines = [coded[at : at + 76] for at in range(0, len(coded), 76)]
+    return "Content-Transfer-Encoding: base64\n\n" + "\n".join(lines)
+
+
 def categories() -> list[str]:
     """Every category's name, ``group:name``."""
     return [*(s.name.replace("-", ":", 1) for s in _SHAPES), *(n for n, _ in _fixed()), *_DRAWN]
 
 
-_DRAWN = {"data:cursor": _cursor, "public:jwks": _jwks, "config:package": _package}
+_DRAWN = {
+    "data:cursor": _cursor,
+    "public:jwks": _jwks,
+    "config:package": _package,
+    "public:kubeconfig": _kubeconfig,
+    "data:mime-text": _attachment,
+}
 
 
 def harmless(draw: Draw) -> list[tuple[str, str]]:

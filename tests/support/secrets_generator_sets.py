@@ -23,10 +23,12 @@ from secrets_generator_keys import key_shapes
 from secrets_generator_languages import language_shapes
 from secrets_generator_phrases import coded_samples, harmless_phrases, phrase_samples
 from secrets_generator_rows import KEYED, PLACES, Row, split_rows
+from secrets_generator_veiled import veiled_samples
 from secrets_generator_vendors import vendor_shapes
 
 GRID_ROUNDS = 40  # of each kind of value
 PHRASE_ROUNDS = 8  # of each way of writing
+VEILED_ROUNDS = 2  # of each key in each layout
 
 
 def token_shapes() -> list[Shape]:
@@ -103,9 +105,10 @@ def _mutations(shape: Shape, draw: Draw) -> Iterator[Sample]:
 
 
 def disguises(seed: str, share: float = 1.0) -> Iterator[Sample]:
-    """Every token of one run in every disguise, then labelled values; the family tells which."""
+    """Every token of one run in every disguise, then labelled values, then keys in layouts."""
     draw = Draw(f"disguises-{seed}")
     yield from coded_samples(draw, max(2, int(PHRASE_ROUNDS * share)))
+    yield from veiled_samples(draw, max(1, int(VEILED_ROUNDS * share)))
     for shape in token_shapes():
         for name in _chosen(tuple(DISGUISES), share, draw):
             value = shape.draw(draw)
