@@ -1,6 +1,7 @@
 """The worker against sentence-transformers float32 in the same run (recall.md targets 5, 6, 8, 14).
 
-Run with ``-m bench``. Needs prepared models in MEMLOCKET_TEST_MODELS or the user's own.
+All figures are CPU time of one thread, so that other work on the machine does not count. The suite
+compares the small model; ``-m bench`` also the large one.
 """
 
 from __future__ import annotations
@@ -8,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,73 +18,52 @@ import psutil
 import pytest
 from worker_parent import OneFolder
 
-from memory_manager.base.directories import directories
 from memory_manager.recall.embedder import Vector
-from memory_manager.recall.models.installed import PreparedModel, read_model
+from memory_manager.recall.models.installed import PreparedModel
 from memory_manager.recall.models.sources import E5, MINILM, source_folder
 from memory_manager.recall.process_environment import child_environment
 from memory_manager.recall.worker_embedder import WorkerEmbedder
 
-pytestmark = [pytest.mark.bench, pytest.mark.embed, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.bench,
+    pytest.mark.embed,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 
 _PATIENCE = 120.0
-_QUESTIONS = [f"When did we move service {n} to the new cluster and who did it?" for n in range(60)]
+_QUESTIONS = [f"When did we move service {n} to the new cluster and who did it?" for n in range(25)]
 _TEXTS = [
     f"[2026-03-{1 + n % 28:02d}] agent-{n % 7}: The deploy of service {n} was rolled back because "
     f"its health check answered after {n + 3} seconds; we agreed to raise the limit and test it."
-    for n in range(128)
+    for n in range(64)
 ]
 _REFERENCE = """
 import json, os, sys, time
-started = time.perf_counter()
 from pathlib import Path
 from memory_manager.recall.models.st_folder import load_sentence_transformer
 questions, texts = json.load(sys.stdin)
 model = load_sentence_transformer(Path(sys.argv[1]))
 model.encode(questions[:1], show_progress_bar=False)
-first = time.perf_counter() - started
-seconds = []
+first = time.process_time()
 for question in questions[1:]:
-    began = time.perf_counter()
     model.encode([question], show_progress_bar=False)
-    seconds.append(time.perf_counter() - began)
+query = (time.process_time() - first) / (len(questions) - 1)
 began = time.process_time()
 model.encode(texts, batch_size=32, show_progress_bar=False)
 rate = len(texts) / (time.process_time() - began)
 pages = int(open("/proc/self/statm").read().split()[1])
-print(json.dumps({"first": first, "query": sorted(seconds), "rate": rate,
+print(json.dumps({"first": first, "query": query, "rate": rate,
                   "rss": pages * os.sysconf("SC_PAGE_SIZE")}))
 """
 
 
-@pytest.fixture(autouse=True)
-def _only_when_asked_for(request: pytest.FixtureRequest) -> None:
-    if "bench" not in request.config.getoption("markexpr"):
-        pytest.skip("takes minutes; runs with -m bench")
+def _cpu_seconds(embedder: WorkerEmbedder) -> float:
+    assert embedder.worker_pid is not None
+    return sum(psutil.Process(embedder.worker_pid).cpu_times()[:2])
 
 
-def prepared(model_id: str) -> PreparedModel:
-    folder = Path(os.environ.get("MEMLOCKET_TEST_MODELS") or directories().models)
-    try:
-        return read_model(folder / model_id)
-    except FileNotFoundError:
-        pytest.skip(f"{model_id} is not prepared in {folder}")
-
-
-def reference_folder(model_id: str, scratch: Path) -> Path:
-    if model_id == MINILM.id:
-        return source_folder(MINILM)
-    from memory_manager.recall.models.e5_rebuild import rebuild
-
-    rebuild(source_folder(E5) / E5.weights, scratch)
-    return scratch
-
-
-@pytest.mark.parametrize("model_id", [MINILM.id, E5.id])
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_the_worker_against_sentence_transformers(model_id: str, tmp_path: Path) -> None:
-    model = prepared(model_id)
-    folder = reference_folder(model_id, tmp_path / "st")
+async def _compare(model: PreparedModel, folder: Path, *, as_bench: bool) -> None:
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", _REFERENCE, str(folder)],
@@ -96,47 +74,62 @@ async def test_the_worker_against_sentence_transformers(model_id: str, tmp_path:
         check=True,
     )
     theirs = json.loads(done.stdout.splitlines()[-1])
-
     embedder = WorkerEmbedder(OneFolder(model))
-    began = time.perf_counter()
     await embedder.embed_query(_QUESTIONS[0], _PATIENCE)
-    first = time.perf_counter() - began
-    seconds: list[float] = []
+    first = _cpu_seconds(embedder)
     for question in _QUESTIONS[1:]:
-        began = time.perf_counter()
         await embedder.embed_query(question, _PATIENCE)
-        seconds.append(time.perf_counter() - began)
-    # per CPU second of one thread: the batch lane is polite, and other work would count against it
-    assert embedder.worker_pid is not None
-    process = psutil.Process(embedder.worker_pid)
-    cpu_before = sum(process.cpu_times()[:2])
+    query = (_cpu_seconds(embedder) - first) / (len(_QUESTIONS) - 1)
+    before = _cpu_seconds(embedder)
     for start in range(0, len(_TEXTS), 32):
         await embedder.embed_documents(_TEXTS[start : start + 32])
-    rate = len(_TEXTS) / (sum(process.cpu_times()[:2]) - cpu_before)
+    rate = len(_TEXTS) / (_cpu_seconds(embedder) - before)
     rss = embedder.status().worker_rss_bytes or 0
     await embedder.stop()
-
-    ours_p50, theirs_p50 = statistics.median(seconds), statistics.median(theirs["query"])
-    ours_p95 = sorted(seconds)[int(0.95 * len(seconds))]
-    theirs_p95 = theirs["query"][int(0.95 * len(theirs["query"]))]
     print(
-        f"\n{model.model_key}\nworker: first {first:.2f} s, query p50/p95 {1e3 * ours_p50:.1f}/"
-        f"{1e3 * ours_p95:.1f} ms, {rate:.0f} texts per CPU s, {rss >> 20} MiB"
-        f"\nsentence-transformers: first {theirs['first']:.2f} s, query {1e3 * theirs_p50:.1f}/"
-        f"{1e3 * theirs_p95:.1f} ms, {theirs['rate']:.0f} per CPU s, {theirs['rss'] >> 20} MiB"
-        f"\nratios: first {theirs['first'] / first:.1f}, query {theirs_p50 / ours_p50:.1f}, "
-        f"bulk {rate / theirs['rate']:.1f}, memory {theirs['rss'] / rss:.1f}"
+        f"\n{model.model_key}\nworker: first {first:.2f} s, query {1e3 * query:.1f} ms, "
+        f"{rate:.0f} texts/s, {rss >> 20} MiB\nsentence-transformers: first {theirs['first']:.2f}"
+        f" s, query {1e3 * theirs['query']:.1f} ms, {theirs['rate']:.0f} texts/s, "
+        f"{theirs['rss'] >> 20} MiB\nratios: first {theirs['first'] / first:.1f}, "
+        f"query {theirs['query'] / query:.1f}, bulk {rate / theirs['rate']:.1f}, "
+        f"memory {theirs['rss'] / rss:.1f}"
     )
     assert theirs["first"] >= 4 * first
-    if "vnni" in str(model.manifest.self_check.get("cpu")):  # where the targets were measured
-        assert theirs_p50 >= 3.5 * ours_p50
+    # the targets hold where they were measured, on a machine that does nothing else
+    if as_bench and "vnni" in str(model.manifest.self_check.get("cpu")):
+        assert theirs["query"] >= 3.5 * query
         assert rate >= 2.3 * theirs["rate"]
-    assert theirs_p50 >= 1.5 * ours_p50
+    assert theirs["query"] >= 1.5 * query
     assert rate >= 1.3 * theirs["rate"]
 
 
-async def test_an_english_question_finds_memories_in_four_languages(repository: Path) -> None:
-    embedder = WorkerEmbedder(OneFolder(prepared(E5.id)))
+def _is_bench(request: pytest.FixtureRequest) -> bool:
+    return "bench" in request.config.getoption("markexpr")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_the_small_model_against_sentence_transformers(
+    request: pytest.FixtureRequest, minilm: PreparedModel
+) -> None:
+    await _compare(minilm, source_folder(MINILM), as_bench=_is_bench(request))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_the_large_model_against_sentence_transformers(
+    request: pytest.FixtureRequest, e5: PreparedModel, tmp_path: Path
+) -> None:
+    if not _is_bench(request):
+        pytest.skip("rebuilds and loads half a gigabyte of weights; runs with -m bench")
+    from memory_manager.recall.models.e5_rebuild import rebuild
+
+    rebuild(source_folder(E5) / E5.weights, tmp_path / "st")
+    await _compare(e5, tmp_path / "st", as_bench=True)
+
+
+async def test_an_english_question_finds_memories_in_four_languages(
+    repository: Path, e5: PreparedModel
+) -> None:
+    embedder = WorkerEmbedder(OneFolder(e5))
     probe = json.loads(
         (repository / "tests" / "data" / "multilingual_probe.json").read_text("utf-8")
     )
