@@ -37,6 +37,8 @@ _FOLDED_LETTERS = str.maketrans(
 
 def fold_letters(text: str) -> str:
     """NFKC with sharp s, dotless i and stroked letters spelt plainly; case is kept."""
+    if text.isascii():
+        return text.replace("\x00", " ")
     return unicodedata.normalize("NFKC", text).translate(_FOLDED_LETTERS)
 
 

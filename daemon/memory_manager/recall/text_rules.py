@@ -32,6 +32,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _CHUNK = re.compile(r"[^\s\"'`“”‘’«»()\[\]{}<>,;!?=|*&^%$~。、，；！？（）「」『』【】]+")
 _PLAIN_WORD = re.compile(r"[A-Za-z][a-z]*[.:]?")
 _SEPARATORS = re.compile(r"[_\-./\\:@#+]+")
+_PATH_SEPARATORS = re.compile(r"[/\\:@#]+")
 _CASE_OR_DIGIT_BORDER = re.compile(
     r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
 )
@@ -83,12 +84,13 @@ def index_fields(row: MemoryRow) -> IndexFields:
         )
     )
     ident = " ".join([*identifier_terms(content), *bigrams(content), *_place_terms(place)])
+    unspaced = not content.isascii() and UNSPACED_RUN.search(content) is not None
     return IndexFields(
         body=f"[{date_words(row.created_at_ms)}] {content}",
         path=place,
         who=who,
         ident=ident,
-        in_trigram=UNSPACED_RUN.search(content) is not None or _STRONG.search(content) is not None,
+        in_trigram=unspaced or _STRONG.search(content) is not None,
     )
 
 
@@ -110,8 +112,9 @@ def _place_terms(place: str) -> list[str]:
 def bigrams(text: str) -> list[str]:
     """Overlapping pairs of every run of an unspaced script; a run of one character as itself."""
     found: list[str] = []
-    for run in UNSPACED_RUN.findall(text):
-        found.extend(run_bigrams(run))
+    if not text.isascii():
+        for run in UNSPACED_RUN.findall(text):
+            found.extend(run_bigrams(run))
     return found
 
 
@@ -127,7 +130,8 @@ def identifier_terms(text: str) -> list[str]:
             continue  # nearly all chunks of prose
         for piece in _without_unspaced(chunk):
             found.extend(_chunk_terms(piece))
-    found.extend(f"emoji{ord(symbol):x}" for symbol in EMOJI.findall(text))
+    if not text.isascii():
+        found.extend(f"emoji{ord(symbol):x}" for symbol in EMOJI.findall(text))
     return found
 
 
@@ -140,15 +144,18 @@ def _without_unspaced(chunk: str) -> list[str]:
 
 
 def _chunk_terms(chunk: str) -> list[str]:
-    names = [
-        stem.lower() + ("sharp" if mark == "#" else "plus" * len(mark))
-        for stem, mark in _SYMBOL_NAME.findall(chunk)
-    ]
-    names += [f"dot{name.lower()}" for name in _DOT_FILE.findall(chunk)]
+    names: list[str] = []
+    if "+" in chunk or "#" in chunk:
+        names += [
+            stem.lower() + ("sharp" if mark == "#" else "plus" * len(mark))
+            for stem, mark in _SYMBOL_NAME.findall(chunk)
+        ]
+    if "." in chunk:
+        names += [f"dot{name.lower()}" for name in _DOT_FILE.findall(chunk)]
     bare = chunk.strip("_-./\\:@#+")
     if not bare:
         return names
-    glued = _ASCII_GLUED.search(chunk) is not None
+    glued = not chunk.isascii() and _ASCII_GLUED.search(chunk) is not None
     if not (glued or _INSIDE.search(bare) or _CASE_OR_DIGIT_BORDER.search(bare)):
         return names
     return [*names, *split_identifier(bare)]
@@ -170,9 +177,7 @@ def split_identifier(name: str) -> list[str]:
         found.extend(parts)
         if len(parts) > 1:
             found.append(segment)
-    for piece in re.split(
-        r"[/\\:@#]+", name
-    ):  # src/auth/token_store.py: token_store stays together
+    for piece in _PATH_SEPARATORS.split(name):  # src/auth/token_store.py: token_store stays one
         if "_" in piece or "-" in piece:
             found.append(join_parts(_SEPARATORS.split(piece.rsplit(".", 1)[0])))
     if len(segments) > 1:
