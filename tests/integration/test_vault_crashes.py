@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,19 @@ WHOLE_VAULT = {
 }
 NOTES = [f"n{number}" for number in range(8)]
 MAX_STEPS = 60
-EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+
+# each third step, and with the slow tests the steps between
+STEPS = pytest.mark.parametrize(
+    "steps",
+    [
+        [step for step in range(1, MAX_STEPS) if step % 3 == 1],
+        pytest.param(
+            [step for step in range(1, MAX_STEPS) if step % 3 != 1], marks=pytest.mark.slow
+        ),
+    ],
+    ids=["some", "the-others"],
+)
+ALL_STEPS = range(1, MAX_STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +70,11 @@ def fresh(made: Path, tmp_path: Path, name: str) -> VaultHome:
     return VaultHome(tmp_path / name)
 
 
-def kills(act: str, made: Path, tmp_path: Path, every: int = 1) -> Iterator[VaultHome]:
-    """A home after each kill, until the act runs to its end; ``every`` leaves steps out."""
-    for step in range(1, MAX_STEPS, every):
+def kills(
+    act: str, made: Path, tmp_path: Path, steps: Sequence[int] = ALL_STEPS
+) -> Iterator[VaultHome]:
+    """A home after the kill at each of ``steps``, until the act runs to its end."""
+    for step in steps:
         home = fresh(made, tmp_path, f"{act}-{step}")
         killed = run_and_kill(act, home.root, str(step))
         yield home
@@ -107,11 +121,13 @@ def test_t12_passphrase_change_killed_at_each_step(made: Path, tmp_path: Path) -
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
-def test_t04_copy_rekey_killed_at_each_step(made: Path, tmp_path: Path, every: int) -> None:
+@STEPS
+def test_t04_copy_rekey_killed_at_each_step(
+    made: Path, tmp_path: Path, steps: Sequence[int]
+) -> None:
     old_salt = read_head(made / "vault/vault.db")
     switched = []
-    for home in kills("rekey", made, tmp_path, every):
+    for home in kills("rekey", made, tmp_path, steps):
         check_whole(home)
         switched.append(read_head(home.paths.database) != old_salt)
     assert switched == sorted(switched), "once finished, never undone"
@@ -130,13 +146,13 @@ def test_t04_copy_rekey_killed_at_random(made: Path, tmp_path: Path, run: int) -
 
 
 @pytest.mark.timeout(200)
-@EVERY
+@STEPS
 def test_setup_killed_at_each_step_leaves_no_vault_or_a_whole_one(
-    tmp_path: Path, every: int
+    tmp_path: Path, steps: Sequence[int]
 ) -> None:
     (tmp_path / "nothing").mkdir(mode=0o700)
     outcomes = []
-    for home in kills("setup", tmp_path / "nothing", tmp_path, every):
+    for home in kills("setup", tmp_path / "nothing", tmp_path, steps):
         if home.directory.exists():
             outcomes.append(True)
             assert {entry.name for entry in home.directory.iterdir()} == WHOLE_VAULT
@@ -151,9 +167,9 @@ def test_setup_killed_at_each_step_leaves_no_vault_or_a_whole_one(
 
 
 @pytest.mark.timeout(400)
-@EVERY
+@STEPS
 def test_restore_killed_at_each_step_leaves_no_vault_or_a_whole_one(
-    made: Path, tmp_path: Path, every: int
+    made: Path, tmp_path: Path, steps: Sequence[int]
 ) -> None:
     source = fresh(made, tmp_path, "source")
     backup = tmp_path / "empty"
@@ -161,7 +177,7 @@ def test_restore_killed_at_each_step_leaves_no_vault_or_a_whole_one(
     with source.opened() as lifecycle:
         lifecycle.backup(backup / "backup.tar")
     outcomes = []
-    for home in kills("restore", backup, tmp_path, every):
+    for home in kills("restore", backup, tmp_path, steps):
         outcomes.append(home.directory.exists())
         home.lifecycle().start()  # what the daemon does first
         left = {entry.name for entry in home.root.iterdir()} - {"backup.tar"}
@@ -188,15 +204,17 @@ def test_a_restore_killed_between_the_two_renames_is_finished_by_the_next_start(
 
 
 @pytest.mark.timeout(400)
-@EVERY
-def test_accepting_a_rollback_killed_at_each_step(made: Path, tmp_path: Path, every: int) -> None:
+@STEPS
+def test_accepting_a_rollback_killed_at_each_step(
+    made: Path, tmp_path: Path, steps: Sequence[int]
+) -> None:
     rolled = fresh(made, tmp_path, "rolled")
     copy = rolled.save("before")
     with rolled.opened() as lifecycle:
         for number in range(5):
             write_note(lifecycle, f"late{number}")
     rolled.put_back(copy, "vault.db")
-    for home in kills("accept", rolled.root, tmp_path, every):
+    for home in kills("accept", rolled.root, tmp_path, steps):
         with home.opened() as lifecycle:
             if lifecycle.state is VaultState.ROLLED_BACK:
                 lifecycle.accept_rollback()
