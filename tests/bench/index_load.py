@@ -22,7 +22,7 @@ NOW_MS = 1_800_000_000_000
 def index_load_speed(folder: Path, rows: int, repeats: int = 3) -> dict[str, object]:
     connect = create(folder / "load.db", encrypted=True)
     connection = connect()
-    _bare_rows(connection, rows)
+    bare_rows(connection, rows)
     fill_vectors(connection, KEY, DIM)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -42,7 +42,7 @@ def index_load_speed(folder: Path, rows: int, repeats: int = 3) -> dict[str, obj
     }
 
 
-def _bare_rows(connection: Any, rows: int) -> None:
+def bare_rows(connection: Any, rows: int) -> None:
     connection.execute("BEGIN")
     connection.executemany(
         "INSERT INTO record(rowid, id, version, status, bucket, scope, path, memory_type, agent_id,"

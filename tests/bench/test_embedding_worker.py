@@ -7,10 +7,12 @@ compares the small model; ``-m bench`` also the large one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ import psutil
 import pytest
 from worker_parent import OneFolder
 
-from memory_manager.recall.embedder import Vector
+from memory_manager.recall.embedder import EmbedderUnavailable, Vector
 from memory_manager.recall.models.installed import PreparedModel
 from memory_manager.recall.models.sources import E5, MINILM, source_folder
 from memory_manager.recall.process_environment import child_environment
@@ -32,6 +34,8 @@ pytestmark = [
 ]
 
 _PATIENCE = 120.0
+_QUERY_DEADLINE = 0.15
+_PAUSE = 0.15
 _QUESTIONS = [f"When did we move service {n} to the new cluster and who did it?" for n in range(25)]
 _TEXTS = [
     f"[2026-03-{1 + n % 28:02d}] agent-{n % 7}: The deploy of service {n} was rolled back because "
@@ -124,6 +128,48 @@ async def test_the_large_model_against_sentence_transformers(
 
     rebuild(source_folder(E5) / E5.weights, tmp_path / "st")
     await _compare(e5, tmp_path / "st", as_bench=True)
+
+
+async def test_a_query_beside_a_backfill(
+    request: pytest.FixtureRequest, minilm: PreparedModel
+) -> None:
+    """Target 18: a query waits for one batch of 32 at most, and never beyond its deadline."""
+    embedder = WorkerEmbedder(OneFolder(minilm))
+    await embedder.embed_query(_QUESTIONS[0], _PATIENCE)
+
+    async def seconds(when: str, limit: float) -> list[float]:
+        spent: list[float] = []
+        for question in _QUESTIONS[1:]:
+            began = time.perf_counter()
+            with contextlib.suppress(EmbedderUnavailable):
+                await embedder.embed_query(f"{when}: {question}", limit)
+            spent.append(time.perf_counter() - began)
+            await asyncio.sleep(_PAUSE)  # people do not ask without a pause; then batches run
+        return sorted(spent)
+
+    async def fill(batches: list[int]) -> None:
+        while True:
+            await embedder.embed_documents([f"{text} {len(batches)}" for text in _TEXTS[:32]])
+            batches.append(1)
+
+    batches: list[int] = []
+    idle = await seconds("idle", _PATIENCE)
+    filling = asyncio.get_running_loop().create_task(fill(batches))
+    beside = await seconds("beside", _PATIENCE)
+    cut = await seconds("cut", _QUERY_DEADLINE)
+    filling.cancel()
+    await asyncio.wait({filling})
+    await embedder.stop()
+    p95 = int(0.95 * len(idle))
+    print(
+        f"\nquery p50/p95 ms: idle {1e3 * idle[len(idle) // 2]:.0f}/{1e3 * idle[p95]:.0f}, beside"
+        f" a backfill {1e3 * beside[len(idle) // 2]:.0f}/{1e3 * beside[p95]:.0f}, with its deadline"
+        f" {1e3 * cut[len(idle) // 2]:.0f}/{1e3 * cut[p95]:.0f}; {len(batches)} batches meanwhile"
+    )
+    assert batches, "nothing was filled in meanwhile"
+    if _is_bench(request):  # wall time: on a machine that does nothing else
+        assert beside[p95] <= 0.35
+        assert cut[p95] <= _QUERY_DEADLINE + 0.05
 
 
 async def test_an_english_question_finds_memories_in_four_languages(
