@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from memory_manager.security.redact import carriers, key_material, native
-from memory_manager.security.redact.gate import Gate, Match, lower_same_length, portable_gate
+from memory_manager.security.redact.gate import (
+    Gate,
+    Match,
+    lower_same_length,
+    portable_gate,
+)
 from memory_manager.security.redact.labelled import LABEL_ANCHORS
 from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.rules import RULES

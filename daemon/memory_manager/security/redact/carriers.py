@@ -270,7 +270,8 @@ def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
                 continue
             plain = password.isalpha() and password.islower()
             if plain and not re.search(
-                r"curl|http|wget|api", lowered[max(0, found.start() - 200) : found.end() + 80]
+                r"curl|http|wget|api",
+                lowered[max(0, found.start() - 200) : found.end() + 80],
             ):
                 continue
             if user.startswith(("http", "$")) or password.startswith("//"):
@@ -344,7 +345,17 @@ def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
 
 
 HINTS: Final = frozenset(
-    {"authorization", "cookie", "password", "machine", "default", "_auth", "kind", "secret", "data"}
+    {
+        "authorization",
+        "cookie",
+        "password",
+        "machine",
+        "default",
+        "_auth",
+        "kind",
+        "secret",
+        "data",
+    }
     | _SCHEME_WORDS
     | _USER_HINTS
     | _DOCKER_HINTS

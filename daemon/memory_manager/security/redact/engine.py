@@ -30,6 +30,12 @@ _RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
 # no possessive groups: CPython before 3.11.5 matches them wrongly
 _RUN: Final = re.compile(rf"[{_RUN_CLASS}]{{{MIN_RUN},}}")
 _BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+# base64 as mail and `base64` write it, lines of one width
+_BASE64_LINES: Final = re.compile(
+    r"(?<![0-9A-Za-z+/=])[A-Za-z0-9+/]{60,76}(?:\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{60,76})*"
+    r"\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{1,76}={0,2}(?![0-9A-Za-z+/=])"
+)
+_LINE_START: Final = re.compile(r"\r?\n[ \t>|#*-]{0,8}")
 _HEX_RUN: Final = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
 _TOKEN_RUN: Final = re.compile(r"[0-9A-Za-z_-]*")
 _PRINTABLE: Final = re.compile(r"[\t\n\r\x20-\x7e\u00a0-\uffff]*")
@@ -72,6 +78,8 @@ def scan(text: str, budget: Budget) -> list[Hit]:
         found = list(_mapped(view, scan_view(view.text, budget)))
         found += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
         hits += found if folded is None else _mapped(folded, found)
+    if "+" in base and "%" in base:
+        hits += _form_hits(base, budget, folded)
     together = views.joined(text, spans)
     if together is not None:
         for hit in vendor_hits(together.text, find_anchors(together.text), budget):
@@ -80,6 +88,21 @@ def scan(text: str, budget: Budget) -> list[Hit]:
                 hits += _mapped(together, (hit,))
     hits += encoded_hits(text, budget, 0, spans)
     return hits
+
+
+def _form_hits(base: str, budget: Budget, folded: views.View | None) -> list[Hit]:
+    """Hits in the reading of a form or query, where a plus stands for a blank."""
+    plain = views.View(
+        base, [(at, at + 1, " ") for at, character in enumerate(base) if character == "+"]
+    )
+    decoded = views.unescaped(plain.text)
+    if decoded is None:
+        return []
+    found = [
+        hit for hit in scan_view(decoded[0].text, budget) if hit.severity is Severity.HIGH_RISK
+    ]
+    mapped = _mapped(plain, _mapped(decoded[0], found))
+    return mapped if folded is None else _mapped(folded, mapped)
 
 
 def scan_view(
@@ -211,22 +234,32 @@ def encoded_hits(
     text: str, budget: Budget, depth: int, spans: Iterable[tuple[int, int]]
 ) -> Iterator[Hit]:
     """Base64 and hex runs whose decoded text holds a secret; the whole run is removed."""
-    for start, end in spans:
+    wrapped = [found.span() for found in _BASE64_LINES.finditer(text)]
+    for start, end in [*wrapped, *spans]:
         if end - start < 20:
             continue
-        for found in _BASE64_RUN.finditer(text, start, end):
-            decoded = _from_base64(found[0])
+        whole = (start, end) in wrapped
+        for found in (_BASE64_LINES if whole else _BASE64_RUN).finditer(text, start, end):
+            run = _LINE_START.sub("", found[0]) if whole else found[0]
+            decoded = _from_base64(run)
             if decoded is None and _HEX_RUN.fullmatch(found[0].strip("_-")):
                 decoded = _from_hex(found[0].strip("_-"))
             if decoded is None:
                 continue
             budget.charge(len(decoded))
             inner = list(scan_self_identifying(decoded, budget))
+            if not inner:
+                inner += [h for h in scan_view(decoded, budget) if h.severity is Severity.HIGH_RISK]
             if depth + 1 < MAX_DECODING_DEPTH:
                 inner += encoded_hits(decoded, budget, depth + 1, runs(decoded))
             if inner:
                 worst = min(
-                    inner, key=lambda hit: (severity_rank(hit.severity), -hit.specificity, hit.rule)
+                    inner,
+                    key=lambda hit: (
+                        severity_rank(hit.severity),
+                        -hit.specificity,
+                        hit.rule,
+                    ),
                 )
                 yield Hit(*found.span(), worst.rule, worst.severity, worst.specificity)
 

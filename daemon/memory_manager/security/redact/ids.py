@@ -24,9 +24,13 @@ DETECTOR_IDS: Final = (
     "cli-credential",
     "connection-string",
     "contact-address",
+    "contact-card",
     "contact-email",
     "contact-handle",
+    "contact-iban",
     "contact-phone",
+    "contact-social-security-number",
+    "contact-tax-number",
     "cookie",
     "discord-bot-token",
     "docker-auth",
@@ -54,7 +58,7 @@ ALL_IDS: Final[frozenset[str]] = frozenset(
     {rule.id for rule in RULES} | set(DETECTOR_IDS) | set(RETIRED_IDS) | {OVERSIZE, WITHHELD}
 )
 
-_MARK = re.compile(r"\[REDACTED(?::([a-z0-9-]{2,40}))?\]")
+_MARK = re.compile(r"\[REDACTED(?::([a-z0-9-]{2,48}))?\]")
 
 
 def mark(rule: str, *, bare: bool = False) -> str:

@@ -34,7 +34,7 @@ _NEXT_BEGIN: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}-{4,5}")
 _BREAK: Final = r"(?:\r?\n|\\+r\\+n|\\+n|\\+r|<br ?/?>)"
 _LINE: Final = re.compile(
     r"(?P<break>" + _BREAK + r"|[ \t]+)?"
-    r"(?P<lead>(?:[ \t>|#*+,\"'`]|//|\\+t|\\+\"){0,24})"
+    r"(?P<lead>(?:[\w./-]{1,80}[:-]\d{1,6}[:-])?(?:[ \t>|#*+,\"'`]|-(?!-)|//|\\+t|\\+\"){0,24})"
     r"(?P<body>(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|Subject|x-[a-z-]+)\s?:"
     r"(?:[^\\\n\r]|\\(?![nr])){0,200}"
     r"|[A-Za-z0-9+/_-]{1,4096}={0,3})?"
@@ -43,9 +43,14 @@ _CORE: Final = re.compile(r"[A-Za-z0-9+/=]{16,}")
 _PUTTY_BEGIN: Final = re.compile(r"PuTTY-User-Key-File-[1-9] ?:")
 _PUTTY_END: Final = re.compile(r"Private-MAC: ?[0-9a-fA-F]{8,}")
 _PUTTY_LINE: Final = re.compile(
-    r"(?:[ \t]|" + _BREAK + r")*(?:Encryption|Comment|Public-Lines|Private-Lines|Key-Derivation"
+    r"(?:[ \t>|#*+-]|"
+    + _BREAK
+    + r"[\w./-]{1,80}[:-]\d{1,6}[:-]|"
+    + _BREAK
+    + r")*(?:Encryption|Comment|Public-Lines|Private-Lines|Key-Derivation"
     r"|Argon2-[A-Za-z]+|Private-MAC|Private-Hash): ?[^\n\\]{0,200}"
-    r"|(?:[ \t]|" + _BREAK + r")*[A-Za-z0-9+/]{16,128}={0,2}"
+    r"|(?:[ \t>|#*-]|" + _BREAK + r"[\w./-]{1,80}[:-]\d{1,6}[:-]|" + _BREAK + r")*"
+    r"\+?[A-Za-z0-9+/]{16,128}={0,2}"
 )
 
 
@@ -235,7 +240,13 @@ def _phrases_in(lowered: str, run: list[re.Match[str]]) -> Iterator[Hit]:
 def _stands_alone(lowered: str, start: int, end: int) -> bool:
     before = lowered[max(0, start - 16) : start].rstrip(" \t\"'`[({")
     after = lowered[end : end + 16].lstrip(" \t\"'`,.])")[:1]
-    return (not before or before.endswith(("\n", ":", "="))) and after in ("", "\n", "}", "\\", "<")
+    return (not before or before.endswith(("\n", ":", "="))) and after in (
+        "",
+        "\n",
+        "}",
+        "\\",
+        "<",
+    )
 
 
 def _checksum_holds(numbers: list[int]) -> bool:

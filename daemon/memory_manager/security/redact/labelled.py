@@ -10,24 +10,32 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from memory_manager.security.redact import nearby
 from memory_manager.security.redact.key_material import is_aws_secret
 from memory_manager.security.redact.label_words import (
+    BLOCKING_SUFFIXES,
     PASSWORD_PHRASES,
     SECRET_PHRASES,
     STEMS,
     VENDOR_WORDS,
 )
-from memory_manager.security.redact.labels import Family, classify, classify_phrase, label_words
+from memory_manager.security.redact.labels import (
+    Family,
+    classify,
+    classify_phrase,
+    label_words,
+)
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
+from memory_manager.security.redact.value_reader import CLOSING, read_value
 from memory_manager.security.redact.values import is_key_like, is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
-MAX_BARE_CHARACTERS: Final = 8192
 LABEL_STEPS: Final = 200
 _PAIR_EDGE: Final = (":", "=", " ", "\t", '"', "'", "`")
+_FOLLOWERS: Final = frozenset({"", " ", "\t", "\n", "\r", "\\", ":", "?", '"', "'", "`", "*"})
+_NEXT_WORD: Final = re.compile(r"[ \t]([A-Za-z]{2,16})\b")
 _QUALIFIER: Final = re.compile(r"([A-Za-z-]{2,20})[ \t]$")
-MAX_FOREIGN: Final = 64  # text without blanks runs on in some scripts; a password does not
 _LABEL_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 LABEL_ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES, *VENDOR_WORDS)
 
@@ -75,21 +83,13 @@ _TYPED: Final = re.compile(
 )
 _PHRASE: Final = re.compile(r"[a-z]{2,12}(?:[ -][a-z]{2,12}){2,11}(?=[ \t]*(?:$|\n|\\n|[.,;]))")
 _SPACE: Final = re.compile(r"[ \t]{1,8}")
-_XML_CLOSE: Final = re.compile(r"(?:\s[^<>\n]{0,60})?>")
+_XML_CLOSE: Final = re.compile(r"(?:\s[^<>\n]{0,60})?>(?:<!\[CDATA\[)?")
 _SET_BEFORE: Final = re.compile(
     r"(?:\b(?:set|setx|setenv|define|config|configure|env|arg|put|add|export)(?::\w+)?"
     r"(?:[ \t]+(?:set|--\w+|-\w))?|\blogin[ \t]+\S{1,60}"
     r"|\bmachine[ \t]+\S{1,60}.{0,60})[ \t]+\S{0,40}$",
     re.IGNORECASE,
 )
-_QUOTE: Final = re.compile(r"(?:[fbruFBRU@$]{1,2}(?=[\"']))?(\\{0,8}[\"'`]|[“‘«「『„])")
-_CLOSING: Final = {"“": "”", "‘": "’", "«": "»", "「": "」", "『": "』", "„": "“"}
-_BARE: Final = re.compile(
-    r"(?:[^\s\"'`<>\\,;&，。；、！）」』】]++"
-    r"|\\(?![nrtu\"'\\])|,(?=[^\s\"'`])|&(?![A-Za-z_]\w*=|amp;)|[\"'](?=[A-Za-z0-9@#$%^*]))+"
-)
-_CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_ESCAPED_BREAK: Final = re.compile(r"\\[nrt]")
 _CELL_END: Final = re.compile(r"[\"'`]?[ \t]{0,64}(?:\||\n|$)")
 _SENTENCE: Final = re.compile(
     r"(?:options?|flags?|arguments?|args?|params?|parameters?|switch|switches|values?|and|or|is|are"
@@ -97,7 +97,8 @@ _SENTENCE: Final = re.compile(
 )
 _TELLING: Final = re.compile(r"[0-9!@#$%^&*+=~]")
 _AUTH_SCHEME: Final = re.compile(
-    r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+", re.IGNORECASE
+    r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+",
+    re.IGNORECASE,
 )
 
 
@@ -134,6 +135,11 @@ def labelled_secrets(
         if family is Family.NONE:
             continue
         hit = _after_label(text, start, end, family, charge, strict)
+        if hit is None and not strict and family >= Family.SECRET:
+            hit = _near_label(text, start, end, family, charge)
+            if hit is None:
+                for span in nearby.values_in_column(text, start, end, family):
+                    yield Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
         if hit is not None:
             yield hit
             done = hit.end
@@ -141,7 +147,10 @@ def labelled_secrets(
 
 def _stands_alone(lowered: str, position: int, size: int) -> bool:
     """Whether no letter touches these ``size`` characters: they are a word of their own."""
-    before, after = lowered[max(0, position - 1) : position], lowered[position + size :][:1]
+    before, after = (
+        lowered[max(0, position - 1) : position],
+        lowered[position + size :][:1],
+    )
     return not before.isalpha() and not after.isalpha()
 
 
@@ -156,7 +165,12 @@ def _label_span(text: str, position: int, anchor: str) -> tuple[int, int]:
 
 
 def _after_label(
-    text: str, start: int, end: int, family: Family, charge: Callable[[int], None], strict: bool
+    text: str,
+    start: int,
+    end: int,
+    family: Family,
+    charge: Callable[[int], None],
+    strict: bool,
 ) -> Hit | None:
     """Look for a separator after the label, read the value and judge it."""
     label = text[start:end]
@@ -167,7 +181,14 @@ def _after_label(
         typed = _TYPED.match(text, found.end()) if found["op"] == ":" else None
         if typed is not None:
             return _judge(
-                text, label, start, typed.end(), family, charge, tight=False, kind="assign"
+                text,
+                label,
+                start,
+                typed.end(),
+                family,
+                charge,
+                tight=False,
+                kind="assign",
             )
         phrase = _PHRASE.match(text, found.end()) if "phrase" in label.lower() else None
         if phrase is not None and is_secret_value(phrase[0], family, quoted=True, tight=True):
@@ -207,13 +228,33 @@ def _after_label(
     ):
         pair = _PAIR.match(text, end)
         if pair is not None:
-            return _judge(text, label, start, pair.end(), family, charge, tight=True, kind="assign")
+            return _judge(
+                text,
+                label,
+                start,
+                pair.end(),
+                family,
+                charge,
+                tight=True,
+                kind="assign",
+            )
+    if text[end : end + 1] in CLOSING:
+        return _judge(text, label, start, end, family, charge, tight=False, kind="bare")
     listed = _LISTED.match(text, end) if text[start - 1 : start] in ("'", '"') else None
     if listed is not None:
         return _judge(text, label, start, listed.end(), family, charge, tight=False, kind="bare")
     default = _DEFAULT.match(text, end) if text[start - 1 : start] in ("'", '"') else None
     if default is not None:
-        return _judge(text, label, start, default.end(), family, charge, tight=False, kind="assign")
+        return _judge(
+            text,
+            label,
+            start,
+            default.end(),
+            family,
+            charge,
+            tight=False,
+            kind="assign",
+        )
     space = _SPACE.match(text, end)
     if space is not None and label.startswith("--"):
         return _judge(text, label, start, space.end(), family, charge, tight=True, kind="option")
@@ -232,8 +273,54 @@ def _after_label(
         return _judge(text, label, start, prose.end(), family, charge, tight=False, kind=kind)
     if space is not None and text[space.end() : space.end() + 1] not in ("", "=", ":"):
         if family >= Family.SECRET or text.startswith("0x", space.end()):
-            return _judge(text, label, start, space.end(), family, charge, tight=False, kind="bare")
+            return _judge(
+                text,
+                label,
+                start,
+                space.end(),
+                family,
+                charge,
+                tight=False,
+                kind="bare",
+            )
     return None
+
+
+def _near_label(
+    text: str, start: int, end: int, family: Family, charge: Callable[[int], None]
+) -> Hit | None:
+    """A value that stands near the label: in its sentence, on the next line, in a call."""
+    following = text[end : end + 1]
+    label = text[start:end]
+    if not nearby.is_plain_label(label):
+        return None
+    span: tuple[int, int] | None = None
+    if text[start - 1 : start] in ("/", "+"):
+        span = nearby.second_of_pair(text, end)
+        if span is None or not is_secret_value(text[slice(*span)], family, quoted=True, tight=True):
+            return None
+        return Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
+    if not nearby.may_hold_value(text, start, end):
+        return None
+    next_word = _NEXT_WORD.match(text, end)
+    said = next_word[1].lower() if next_word is not None else ""
+    if following == "(":
+        span = nearby.value_in_call(text, end)
+    elif following == "<" and text[start - 1 : start] == ">":
+        span = nearby.value_in_next_element(text, end, family)
+    elif (following in _FOLLOWERS or not following.isascii()) and (
+        classify(said) is Family.NONE or not said
+    ):
+        charge(nearby.REACH)
+        span = nearby.value_on_next_line(text, end, family)
+        if span is None and said not in BLOCKING_SUFFIXES and _ASSIGN.match(text, end) is None:
+            span = nearby.value_in_sentence(text, end, family)
+    if span is None and text[start - 1 : start] == " ":
+        span = nearby.value_before(text, start)
+    if span is None:
+        return None
+    rule, severity = _rule_for(text, label, start, text[slice(*span)], "prose")
+    return Hit(*span, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
 
 
 def _family(label: str, qualifier: str) -> Family:
@@ -285,11 +372,11 @@ def _judge(
     ):
         if not (quoted and _in_quotes(value, family)):
             return None
-    if kind == "compare" and not quoted:
+    if kind == "compare" and not (quoted or is_key_like(value) or nearby.is_beyond_doubt(value)):
         return None
     if kind == "cell" and _CELL_END.match(text, end) is None:
         return None
-    if "](" in value or (kind == "xml" and text[end : end + 1] not in ("<", "\n", "\r", "")):
+    if "](" in value or (kind == "xml" and text[end : end + 1] not in ("<", "]", "\n", "\r", "")):
         return None
     if kind == "paren" and not _in_parentheses(value):
         return None
@@ -384,72 +471,6 @@ def _rule_for(text: str, label: str, start: int, value: str, kind: str) -> tuple
     if start and text[start - 1] in "?&#":
         return "url-secret", Severity.CREDENTIAL
     return "labelled-secret", Severity.CREDENTIAL
-
-
-def read_value(text: str, position: int) -> tuple[int, int, bool]:
-    """(start, end, quoted) of the value at ``position``; an empty span if there is none."""
-    quote = _QUOTE.match(text, position)
-    if quote is not None:
-        opening = quote[1]
-        closing = _CLOSING.get(opening, opening)
-        start = quote.end()
-        end = _closing_quote(text, start, closing)
-        if end is not None:
-            if opening in _CLOSING:
-                # French quotes hold blanks of their own
-                inner = text[start:end]
-                start += len(inner) - len(inner.lstrip(" \u00a0\u202f"))
-                end -= len(inner) - len(inner.rstrip(" \u00a0\u202f"))
-            return start, max(start, end), True
-        position = start
-    plain = text[position : position + 1].isascii()
-    bare = _BARE.match(text, position, position + (MAX_BARE_CHARACTERS if plain else MAX_FOREIGN))
-    if bare is None:
-        return position, position, False
-    end = bare.end()
-    value = text[position:end]
-    escaped = _ESCAPED_BREAK.search(value)
-    if escaped is not None:
-        end = position + escaped.start()
-        value = text[position:end]
-    if value[:1].isascii():
-        cjk = _CJK.search(value)
-        if cjk is not None:
-            end = position + cjk.start()
-            value = text[position:end]
-    trimmed = _trim(value)
-    return position, position + len(trimmed), False
-
-
-def _closing_quote(text: str, start: int, closing: str) -> int | None:
-    limit = min(len(text), start + 16_384)
-    position = start
-    while True:
-        found = text.find(closing, position, limit)
-        if found < 0 or "\n" in text[start:found]:
-            return None
-        if len(closing) > 1 or text[found - 1] != "\\" or found == start:
-            return found
-        backslashes = found - len(text[start:found].rstrip("\\")) - start
-        if backslashes % 2 == 0:
-            return found
-        position = found + 1
-
-
-def _trim(value: str) -> str:
-    """Punctuation of the sentence around the value is not part of it."""
-    while value:
-        last = value[-1]
-        if last in ".,;:" or (last in ")]}" and value.count(last) > value.count(_OPEN[last])):
-            value = value[:-1]
-        elif value.endswith(("**", "__", "|")) and value[0] not in "*_":
-            value = value.rstrip("*_|")
-        else:
-            break
-    return value
-
-
-_OPEN: Final = {")": "(", "]": "[", "}": "{"}
 
 
 def phrase_family(name: str) -> Family:

@@ -40,7 +40,14 @@ class Family(enum.IntEnum):
 
 _WORD: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _GLUED_PASSWORD: Final = ("password", "passwd", "passphrase", "passwort", "senha")
-_GLUED_SECRET: Final = ("secret", "token", "apikey", "secretkey", "accesskey", "privatekey")
+_GLUED_SECRET: Final = (
+    "secret",
+    "token",
+    "apikey",
+    "secretkey",
+    "accesskey",
+    "privatekey",
+)
 _NEUTRAL_SUFFIXES: Final = frozenset(
     "prod production dev development staging stage test testing old new live local remote b64 "
     "base64 "

@@ -24,12 +24,13 @@ from memory_manager.security.redact.result import (
     severity_rank,
 )
 from memory_manager.security.redact.rule import Hit
-from memory_manager.security.redact.sanitize import Found, clean_text
+from memory_manager.security.redact.sanitize import Found, Personal, clean_text
 from memory_manager.security.redact.spans import cut, found_rules, unite
 from memory_manager.security.redact.split import split_secret_hits
 
 MAX_DEPTH: Final = 32
 MAX_NODES: Final = 50_000
+PIECE: Final = 12
 ROW_FIELDS: Final = (
     "agent_id", "bucket", "client", "content", "metadata", "path", "provenance", "reason", "scope",
     "semantic_key", "source", "tags", "title",
@@ -40,12 +41,19 @@ _PAIR_NAMES: Final = ("name", "key", "id", "header", "variable", "field", "label
 _PAIR_VALUES: Final = ("value", "val", "v", "data", "content")
 
 
-def sanitize_row(row: Mapping[str, Any], *, redact_contact_pii: bool = False) -> RowResult:
+def sanitize_row(
+    row: Mapping[str, Any],
+    *,
+    redact_contact_pii: bool = False,
+    redact_identity_numbers: bool = False,
+) -> RowResult:
     """The cleaned row and which rules fired in which field; the input is not changed.
+
+    The two flags take the owner's contact data, and card, account and tax numbers, out as well.
 
     Raises SanitizerFailed, without any part of the row, if it could not be checked.
     """
-    walker = _Walker(contact_pii=redact_contact_pii)
+    walker = _Walker(Personal(redact_contact_pii, redact_identity_numbers))
     failed = False
     cleaned: dict[str, Any] = {}
     try:
@@ -59,6 +67,13 @@ def sanitize_row(row: Mapping[str, Any], *, redact_contact_pii: bool = False) ->
     redactions = walker.redactions()
     high_risk = any(entry.severity is Severity.HIGH_RISK for entry in redactions)
     return RowResult(cleaned, redactions, high_risk, bool(redactions))
+
+
+def _remains(part: str, text: str) -> bool:
+    """Whether a piece of a secret still stands in a string that was changed already."""
+    if len(part) < PIECE:
+        return part in text
+    return any(part[at : at + PIECE] in text for at in range(0, len(part) - PIECE + 1, PIECE // 2))
 
 
 class _Leaf:
@@ -84,15 +99,16 @@ class _Leaf:
             elif text.endswith(part) and hit.end == len(self.given):
                 shift = len(text) - len(self.given)
                 wanted.append(dataclasses.replace(hit, start=hit.start + shift, end=len(text)))
-            elif part in text:
+            elif _remains(part, text):
+                # its place is lost, because the string was changed already
                 wanted.append(dataclasses.replace(hit, start=0, end=len(text)))
         self.container[self.key] = cut(text, unite(wanted))
         return found_rules(wanted)
 
 
 class _Walker:
-    def __init__(self, *, contact_pii: bool) -> None:
-        self._contact_pii = contact_pii
+    def __init__(self, personal: Personal) -> None:
+        self._personal = personal
         self._found: dict[str, Found] = {}
         self._leaves: list[_Leaf] = []
         self._nodes = 0
@@ -148,7 +164,7 @@ class _Walker:
         nested = self._json_text(value, field, family, depth)
         if nested is not None:
             return nested
-        text, found = clean_text(value, contact_pii=self._contact_pii, family=family, sure=sure)
+        text, found = clean_text(value, personal=self._personal, family=family, sure=sure)
         self._note(field, found)
         return text
 
@@ -174,7 +190,7 @@ class _Walker:
         # inner leaves are not row leaves: their container is thrown away
         del self._leaves[leaves:]
         if before == {name: len(found) for name, found in self._found.items()}:
-            text, found = clean_text(value, contact_pii=self._contact_pii)
+            text, found = clean_text(value, personal=self._personal)
             self._note(field, found)
             return text
         tight = '": ' not in stripped and '", ' not in stripped
@@ -215,7 +231,7 @@ class _Walker:
         if key in _FIELD_FAMILIES:
             name, found = cast("str", key), cast("Found", [])
         else:
-            name, found = clean_text(str(key), contact_pii=self._contact_pii)
+            name, found = clean_text(str(key), personal=self._personal)
         unique, number = name, 2
         while unique in cleaned:
             unique, number = f"{name}#{number}", number + 1

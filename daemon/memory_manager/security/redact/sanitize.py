@@ -5,11 +5,18 @@ Contract: redaction.md 2, 7.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final
 
 from memory_manager.security.errors import SanitizerFailed
 from memory_manager.security.redact.contact import contact_details
-from memory_manager.security.redact.engine import MIN_CHARACTERS, Budget, OverBudgetError, scan
+from memory_manager.security.redact.engine import (
+    MIN_CHARACTERS,
+    Budget,
+    OverBudgetError,
+    scan,
+)
+from memory_manager.security.redact.identity_numbers import identity_numbers
 from memory_manager.security.redact.ids import OVERSIZE, mark, marks_in
 from memory_manager.security.redact.labels import Family
 from memory_manager.security.redact.result import SanitizeResult, Severity, count_rules
@@ -22,6 +29,17 @@ MAX_ROUNDS: Final = 6
 Found = list[tuple[str, Severity]]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Personal:
+    """Which of the owner's own data goes too; nothing unless the owner asked for it."""
+
+    contact: bool = False
+    identity_numbers: bool = False
+
+
+KEEP_PERSONAL: Final = Personal()
+
+
 def sanitize_server_write(text: str, *, redact_contact_pii: bool = False) -> SanitizeResult:
     """The cleaned text and which rules fired, how often.
 
@@ -29,7 +47,7 @@ def sanitize_server_write(text: str, *, redact_contact_pii: bool = False) -> San
     and SanitizerFailed if the text could not be checked; neither carries any part of it.
     """
     _require_text(text)
-    clean, found = clean_text(text, contact_pii=redact_contact_pii)
+    clean, found = clean_text(text, personal=Personal(contact=redact_contact_pii))
     return SanitizeResult(clean, clean is not text, count_rules(found))
 
 
@@ -39,14 +57,18 @@ def _require_text(text: Any) -> None:
 
 
 def clean_text(
-    text: str, *, contact_pii: bool = False, family: Family = Family.NONE, sure: bool = False
+    text: str,
+    *,
+    personal: Personal = KEEP_PERSONAL,
+    family: Family = Family.NONE,
+    sure: bool = False,
 ) -> tuple[str, Found]:
     """The same for one leaf whose key says ``family``; the same object if nothing changed."""
-    if len(text) < MIN_CHARACTERS and family is Family.NONE and not contact_pii:
+    if len(text) < MIN_CHARACTERS and family is Family.NONE and personal == KEEP_PERSONAL:
         return text, []
     failed = False
     try:
-        return _clean(text, contact_pii, family, sure)
+        return _clean(text, personal, family, sure)
     except OverBudgetError:
         return mark(OVERSIZE), [(OVERSIZE, Severity.CREDENTIAL)]
     except Exception:
@@ -57,12 +79,12 @@ def clean_text(
     return text, []
 
 
-def _clean(text: str, contact_pii: bool, family: Family, sure: bool) -> tuple[str, Found]:
+def _clean(text: str, personal: Personal, family: Family, sure: bool) -> tuple[str, Found]:
     found: Found = []
     budget = Budget()
     current = text
     for _ in range(MAX_ROUNDS):
-        hits = _hits(current, budget, contact_pii, family, sure)
+        hits = _hits(current, budget, personal, family, sure)
         if not hits:
             return current, found
         found += found_rules(hits)
@@ -71,11 +93,11 @@ def _clean(text: str, contact_pii: bool, family: Family, sure: bool) -> tuple[st
     return mark(OVERSIZE), [*found, (OVERSIZE, Severity.CREDENTIAL)]
 
 
-def _hits(text: str, budget: Budget, contact_pii: bool, family: Family, sure: bool) -> list[Hit]:
+def _hits(text: str, budget: Budget, personal: Personal, family: Family, sure: bool) -> list[Hit]:
     """United hits of all stretches between marks."""
     barriers = marks_in(text)
     if not barriers:
-        return unite(_segment_hits(text, budget, contact_pii, family, sure))
+        return unite(_segment_hits(text, budget, personal, family, sure))
     hits: list[Hit] = []
     position = 0
     for start, end in [*barriers, (len(text), len(text))]:
@@ -89,20 +111,22 @@ def _hits(text: str, budget: Budget, contact_pii: bool, family: Family, sure: bo
                 hit.specificity,
                 hit.bare_token,
             )
-            for hit in unite(_segment_hits(segment, budget, contact_pii, family, sure))
+            for hit in unite(_segment_hits(segment, budget, personal, family, sure))
         ]
         position = end
     return hits
 
 
 def _segment_hits(
-    segment: str, budget: Budget, contact_pii: bool, family: Family, sure: bool
+    segment: str, budget: Budget, personal: Personal, family: Family, sure: bool
 ) -> list[Hit]:
     hits: list[Hit] = []
     if len(segment) >= MIN_CHARACTERS:
         hits = scan(segment, budget)
-    if contact_pii and segment:
+    if personal.contact and segment:
         hits += contact_details(segment)
+    if personal.identity_numbers and segment:
+        hits += identity_numbers(segment)
     if family is not Family.NONE:
         value = segment.strip()
         if value and is_secret_value(value, family, quoted=True, tight=True, sure=sure):

@@ -29,7 +29,7 @@ _EXPLAINS_ITSELF: Final = re.compile(
     r"|bytes?|chars?|characters?|tokens?|digits?|seconds?|minutes?)"
     r"|\d+[-_](?:[a-z]{2,12}[-_]?){1,3}"
     # paths and plain addresses
-    r"|(?:[A-Za-z]:)?(?:\.{0,2}|~)[/\\](?:[^\s@]{0,400})?"
+    r"|(?:[A-Za-z]:)?(?:\.{0,2}|~)[/\\](?:[^ \n\r@]{0,400})?"
     r"|[a-z][a-z0-9+.-]{1,20}://(?![^/\s]*:[^/\s]*@)[^\s?#]*"
     # generic types and calls
     r"|(?:Optional|Union|Option|Maybe|List|Array|Promise|Secret|SecretStr|Literal|Nullable)[\[<].*"
@@ -73,9 +73,12 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]+")
 _PATH_SEGMENTS: Final = re.compile(r"[@\w.-]+(?:/[@\w.{}*-]+)+/?")
 # a slash inside a password: letters with a number of several digits on one side of it
 _SLASHED_PASSWORD: Final = re.compile(r"(?:^|/)(?:[A-Za-z]+\d{2,}|\d{2,}[A-Za-z]+)\w*(?:/|$)")
+# like a mark of ours, with an id that is none of ours: typed by somebody
+_FORGED_MARK: Final = re.compile(r"\[REDACTED:[^\]\s]{4,}\]?")
 _NUMBER: Final = re.compile(r"[+-]?\d[\d_,]*(?:\.\d+)?")
 _SHORTCUT: Final = re.compile(
-    r"(?:(?:ctrl|cmd|alt|shift|meta|super|control|option|mod|win)[+-])+\S{1,12}", re.IGNORECASE
+    r"(?:(?:ctrl|cmd|alt|shift|meta|super|control|option|mod|win)[+-])+\S{1,12}",
+    re.IGNORECASE,
 )
 _PASSPHRASE: Final = re.compile(r"[^\W\d_A-Z]{2,14}(?:[ -][^\W\d_A-Z]{2,14}){2,11}")
 _SENTENCE_WORDS: Final = frozenset(
@@ -108,6 +111,8 @@ def is_secret_value(
     """
     if family is Family.NONE or len(value) > MAX_VALUE_CHARACTERS:
         return family is not Family.NONE and " " not in value
+    if _FORGED_MARK.fullmatch(value):
+        return family > Family.VENDOR
     if explains_itself(value, quoted=quoted):
         return False
     if family is Family.PASSWORD:
@@ -145,7 +150,10 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
     if not quoted and (_INDEXED.fullmatch(value) or _EXPRESSION.match(value)):
         return True
     if _PATH_SEGMENTS.fullmatch(value) and not _has_random_part(value):
-        return not (value.count("/") == 1 and _SLASHED_PASSWORD.search(value))
+        return not (
+            (value.count("/") == 1 and _SLASHED_PASSWORD.search(value))
+            or (sum(c.isdigit() for c in value) >= 3 and looks_random(value))
+        )
     return False
 
 

@@ -115,7 +115,14 @@ def _fold(character: str) -> str:
     code = ord(character)
     if category in ("Cf", "Cc") or code == 0x34F or 0xFE00 <= code <= 0xFE0F:
         return ""
-    if 0xE0000 <= code <= 0xE0FFF or code in (0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0):
+    if 0xE0000 <= code <= 0xE0FFF or code in (
+        0x115F,
+        0x1160,
+        0x17B4,
+        0x17B5,
+        0x3164,
+        0xFFA0,
+    ):
         return ""
     if category == "Zs":
         return " "

@@ -64,6 +64,7 @@ RULES: tuple[Rule, ...] = (
         "gumroad-token",
         ("gumroad_",),
         r"gumroad_[0-9A-Za-z_-]{30,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -83,12 +84,14 @@ RULES: tuple[Rule, ...] = (
         "klarna-key",
         ("klarna_",),
         r"klarna_(?:live|test)_api_[0-9A-Za-z+/=_-]{40,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
         "lemon-squeezy-key",
         ("lemonsqueezy_",),
         r"lemonsqueezy_[0-9A-Za-z_-]{30,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -121,6 +124,7 @@ RULES: tuple[Rule, ...] = (
         "paddle-key",
         ("pdl_live_", "pdl_sdbx_", "pdl_ntfset_"),
         r"pdl_(?:live|sdbx|ntfset)_[0-9A-Za-z_+/=-]{30,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -133,6 +137,7 @@ RULES: tuple[Rule, ...] = (
         "polar-token",
         ("polar_",),
         r"polar_(?:at|oat|pat|rt|ci|cs|whs|ac|ws)_(?:u_|o_)?[0-9A-Za-z_-]{18,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -184,6 +189,7 @@ RULES: tuple[Rule, ...] = (
         "stripe-ephemeral-key",
         ("ek_live_", "ek_test_"),
         r"ek_(?:live|test)_[0-9A-Za-z+/=_-]{24,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -208,6 +214,7 @@ RULES: tuple[Rule, ...] = (
         "xendit-key",
         ("xnd_production_", "xnd_development_"),
         r"xnd_(?:production|development)_[0-9A-Za-z_]{30,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -233,6 +240,7 @@ RULES: tuple[Rule, ...] = (
         "persona-key",
         ("persona_production_", "persona_sandbox_"),
         r"persona_(?:production|sandbox)_[0-9A-Za-z_-]{18,}",
+        validator="random_body",
         since="2",
     ),
 )

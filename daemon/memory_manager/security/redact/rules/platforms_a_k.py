@@ -11,6 +11,7 @@ RULES: tuple[Rule, ...] = (
         "aikido-secret",
         ("aik_",),
         r"AIK_(?:CI|SECRET|RUNTIME)_[0-9A-Za-z_]{18,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -106,12 +107,14 @@ RULES: tuple[Rule, ...] = (
         "browserbase-key",
         ("bb_live_", "bb_test_"),
         r"bb_(?:live|test)_[0-9A-Za-z_-]{20,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
         "buildkite-service-token",
         ("bkaa_", "bkaj_", "bkar_", "bkct_", "bkpt_", "bkpat_", "bkps_"),
         r"bk(?:aa|aj|ar|ct|pt|pat|ps)_[0-9A-Za-z_-]{40,}",
+        validator="random_body",
         window=600,
         since="2",
     ),
@@ -126,6 +129,7 @@ RULES: tuple[Rule, ...] = (
         "cloudflare-token",
         ("cfat_", "cfut_", "cfk_"),
         r"cf(?:[au]t|k)_[0-9A-Za-z_-]{36,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -164,6 +168,7 @@ RULES: tuple[Rule, ...] = (
         "devcycle-key",
         ("dvc_",),
         r"dvc_(?:server|client|mobile)_[0-9A-Za-z_]{8,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -188,6 +193,7 @@ RULES: tuple[Rule, ...] = (
         "elastic-cloud-key",
         ("essu_",),
         r"essu_[0-9A-Za-z_+/=-]{50,}",
+        validator="random_body",
         since="2",
     ),
     Rule(

@@ -32,6 +32,7 @@ RULES: tuple[Rule, ...] = (
         "logicmonitor-token",
         ("lmb_", "lma_"),
         r"lm[ab]_[0-9A-Za-z+/=_-]{40,}",
+        validator="random_body",
         window=500,
         since="2",
     ),
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = (
         "mergify-key",
         ("mergify_application_key_",),
         r"mergify_application_key_[0-9A-Za-z_-]{30,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -59,6 +61,7 @@ RULES: tuple[Rule, ...] = (
         "netlify-other-token",
         ("nfc_", "nfo_", "nfu_"),
         r"nf[cou]_[0-9A-Za-z_-]{30,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -85,6 +88,7 @@ RULES: tuple[Rule, ...] = (
         "ory-token",
         ("ory_",),
         r"ory_(?:at|rt|ac|pat|wak|st)_[0-9A-Za-z_.-]{20,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -97,6 +101,7 @@ RULES: tuple[Rule, ...] = (
         "prefect-horizon-key",
         ("fmcp_",),
         r"fmcp_[0-9A-Za-z_-]{20,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -226,6 +231,7 @@ RULES: tuple[Rule, ...] = (
         "unkey-root-key",
         ("unkey_",),
         r"unkey_[0-9A-Za-z_]{20,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -246,6 +252,7 @@ RULES: tuple[Rule, ...] = (
         "val-town-token",
         ("vtwn_",),
         r"vtwn_[0-9A-Za-z_-]{18,}",
+        validator="random_body",
         since="2",
     ),
     Rule(

@@ -51,6 +51,7 @@ RULES: tuple[Rule, ...] = (
         "attio-token",
         ("attio_",),
         r"attio_[0-9A-Za-z_-]{30,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -83,6 +84,7 @@ RULES: tuple[Rule, ...] = (
         "cartesia-key",
         ("sk_car_",),
         r"sk_car_[0-9A-Za-z_-]{18,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -171,6 +173,7 @@ RULES: tuple[Rule, ...] = (
         "grafana-other-token",
         ("glc_", "glmt_"),
         r"gl(?:c|mt)_[0-9A-Za-z+/=_-]{40,}",
+        validator="random_body",
         window=600,
         since="2",
     ),
@@ -262,6 +265,7 @@ RULES: tuple[Rule, ...] = (
         "nylas-key",
         ("nyk_",),
         r"nyk_[0-9A-Za-z_]{40,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
@@ -274,6 +278,7 @@ RULES: tuple[Rule, ...] = (
         "pinterest-token",
         ("pina_", "pinc_", "pinr_"),
         r"pin[acr]_[0-9A-Za-z_-]{24,}",
+        validator="random_body",
         window=500,
         since="2",
     ),
@@ -281,6 +286,7 @@ RULES: tuple[Rule, ...] = (
         "posthog-other-key",
         ("phs_", "pha_", "phr_"),
         r"ph[asr]_[0-9A-Za-z_-]{38,}",
+        validator="random_body",
         since="2",
     ),
     Rule(
