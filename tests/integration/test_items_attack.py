@@ -292,3 +292,13 @@ def test_hidden_items_answer_nowhere(tmp_path: Path) -> None:
             assert set(fresh["captured"].values()) == {0}
             restore = {"operation": "state-restore", "arguments": {"key": "active_task", **here}}
             assert wire.post("/v1/skill/operations", restore).status == 404
+        with daemon.owner() as owner:
+            assert owner.post("/v1/vault/lock").status == 200
+        with daemon.wire(token) as wire:
+            places = {"reminder": made["/v1/reminders"], "decision": made["/v1/decisions"]}
+            answers = [wire.post(path.format(**places), VALID) for path in FIELDS]
+            for answer in (*answers, *(wire.get(path) for path in QUERIES)):
+                assert (answer.status, answer.code) == (503, "vault_locked")
+                assert answer.headers["Retry-After"] == "5"
+        with Wire(daemon.url) as nobody:
+            assert nobody.post("/v1/skill/operations", VALID).json["result"]["auth_valid"] is False

@@ -31,6 +31,8 @@ MAX_RECORD_ENTRIES: Final = 200_000
 """How many of the newest entries may be about records: about 46 MB."""
 
 _PAGE = 500
+_SUBJECT = "substr(action, 1, instr(action, '.'))"
+_ACT = "substr(action, instr(action, '.'))"
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:#-]{0,79}")
 
 
@@ -73,13 +75,18 @@ def events(
     connection: Connection,
     *,
     action: str | None = None,
+    subjects: Sequence[str] = (),
+    acts: Sequence[str] = (),
     target_id: str | None = None,
     since_ms: int | None = None,
     until_ms: int | None = None,
     before: int | None = None,
     limit: int = 100,
 ) -> list[AuditEvent]:
-    """Entries in ``[since, until)``, newest first; ``before`` is the ``number`` to go on from."""
+    """Entries in ``[since, until)``, newest first; ``before`` is the ``number`` to go on from.
+
+    ``subjects`` and ``acts``: any of these begins, and any of these ends the action, with the dot.
+    """
     terms = ["1"]
     parameters: list[object] = []
     for term, value in (
@@ -92,6 +99,10 @@ def events(
         if value is not None:
             terms.append(term)
             parameters.append(value)
+    for part, names in ((_SUBJECT, subjects), (_ACT, acts)):
+        if names:
+            terms.append(f"{part} IN ({', '.join('?' * len(names))})")
+            parameters += names
     rows = connection.execute(
         "SELECT rowid, at_ms, action, target_id, agent_id, instance_hash, credential_id, client,"
         f" detail FROM audit WHERE {' AND '.join(terms)} ORDER BY rowid DESC LIMIT ?",
@@ -122,9 +133,7 @@ def sweep(transaction: Transaction, *, limit: int = 1000) -> int:
     connection = transaction.connection
     oldest_ms = transaction.now_ms - RETENTION_SECONDS * 1000
     (newest,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM audit").fetchone()
-    about_records = (
-        f"substr(action, 1, instr(action, '.')) IN ({', '.join('?' * len(RECORD_ACTIONS))})"
-    )
+    about_records = f"{_SUBJECT} IN ({', '.join('?' * len(RECORD_ACTIONS))})"
     dropped = 0
     for term, bound, order in (
         ("at_ms < ?", oldest_ms, "at_ms"),
@@ -142,8 +151,8 @@ def sweep(transaction: Transaction, *, limit: int = 1000) -> int:
 def record_events(
     connection: Connection,
     *,
-    prefixes: Sequence[str] = RECORD_ACTIONS,
-    suffixes: Sequence[str] = (),
+    subjects: Sequence[str] = RECORD_ACTIONS,
+    acts: Sequence[str] = (),
     action: str | None = None,
     target_id: str | None = None,
     since_ms: int | None = None,
@@ -151,7 +160,7 @@ def record_events(
     limit: int = 100,
 ) -> list[AuditEvent]:
     """Entries about records in ``[since, until)``, newest first, without those of a record that the
-    gate hides: a hidden row shows in no list. ``suffixes``: any of these ends the action.
+    gate hides: a hidden row shows in no list.
     """
     found: list[AuditEvent] = []
     before: int | None = None
@@ -159,19 +168,15 @@ def record_events(
         page = events(
             connection,
             action=action,
+            subjects=subjects,
+            acts=acts,
             target_id=target_id,
             since_ms=since_ms,
             until_ms=until_ms,
             before=before,
             limit=_PAGE,
         )
-        found += [
-            event
-            for event in page
-            if event.action.startswith(tuple(prefixes))
-            and (not suffixes or event.action.endswith(tuple(suffixes)))
-            and _may_be_shown(connection, event.target_id)
-        ]
+        found += [event for event in page if _may_be_shown(connection, event.target_id)]
         if len(page) < _PAGE:
             break
         before = page[-1].number

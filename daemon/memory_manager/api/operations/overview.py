@@ -42,11 +42,11 @@ _EVERYTHING: Final = RowFilter(kinds=None)
 _ANY: Final = "all"
 _WRITTEN: Final = (".created", ".updated", ".restored", ".redacted", ".imported")
 _ACTIVITIES: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    # action prefixes and suffixes
+    # how an action begins and how it ends
     _ANY: (audit.RECORD_ACTIONS, ()),
     "writes": (("memory.", "state.", "decision.", "snapshot."), _WRITTEN),
     "deletions": (audit.RECORD_ACTIONS, (".deleted", ".destroyed")),
-    "reads": (("snapshot.applied",), ()),  # reading a memory leaves no entry
+    "reads": (("snapshot.",), (".applied",)),  # reading a memory leaves no entry
     "reminders": (("reminder.",), ()),
     "ledger": (("expense.",), ()),
     "timeline": (("event.",), ()),
@@ -114,13 +114,13 @@ async def memory_activity(daemon: Daemon, call: Call, arguments: Mapping[str, ob
     kind = kind or fields.choice("activity_type", names) or _ANY
     with_events = fields.flag("include_timeline", default=True) and kind in (_ANY, "timeline")
     fields.check()
-    prefixes, suffixes = _ACTIVITIES[kind]
+    subjects, acts = _ACTIVITIES[kind]
 
     def read(connection: Connection) -> tuple[list[AuditEvent], list[MemoryRow]]:
         done = audit.record_events(
             connection,
-            prefixes=prefixes,
-            suffixes=suffixes,
+            subjects=subjects,
+            acts=acts,
             since_ms=since,
             until_ms=until,
             limit=limit,
