@@ -136,6 +136,34 @@ def check_disk(places: Directories) -> Iterator[Finding]:
     yield Finding("disk", Level.OK if free > LOW_DISK_BYTES else Level.PROBLEM, text)
 
 
+def check_swap(
+    swaps: Path = Path("/proc/swaps"), block_devices: Path = Path("/sys/block")
+) -> Iterator[Finding]:
+    """Texts of an open vault may be swapped out: the swap should be encrypted, or in memory."""
+    try:
+        lines = swaps.read_text(encoding="utf-8").splitlines()[1:]
+    except OSError:  # not Linux, or no such file
+        return
+    names = [line.split()[0] for line in lines if line.strip()]
+    plain = [name for name in names if not _is_safe_swap(Path(name), block_devices)]
+    if plain:
+        text = f"not known to be encrypted: {', '.join(plain)}"
+        hint = "An open vault's texts can get there; encrypt the swap, or lock the vault."
+        yield Finding("swap", Level.NOTE, text, hint)
+    elif names:
+        yield Finding("swap", Level.OK, "encrypted, or in memory")
+
+
+def _is_safe_swap(device: Path, block_devices: Path) -> bool:
+    name = device.resolve().name
+    if name.startswith("zram"):
+        return True
+    try:
+        return (block_devices / name / "dm" / "uuid").read_text().startswith("CRYPT-")
+    except OSError:
+        return False
+
+
 def check_service(client: MemoryClient | None) -> Iterator[Finding]:
     """The running service, its vault and its embeddings, by its own status."""
     if client is None:
@@ -237,6 +265,9 @@ def _sample(item: Mapping[str, object]) -> str:
 def _check_embeddings(embeddings: Mapping[str, object]) -> Iterator[Finding]:
     if not embeddings:
         return
+    if embeddings.get("fulltext_error"):
+        text = f"the index of words was not brought up to date: {embeddings['fulltext_error']}"
+        yield Finding("word index", Level.PROBLEM, text, "Run: memlocket doctor --rebuild fulltext")
     state = str(embeddings.get("state", "unknown"))
     remedy = embeddings.get("remedy")
     healthy = state in ("ready", "stopped", "starting") and not remedy

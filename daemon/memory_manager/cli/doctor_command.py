@@ -91,6 +91,7 @@ def _findings(
     yield from checks.check_permissions(places)
     yield from checks.check_database_head(places)
     yield from checks.check_disk(places)
+    yield from checks.check_swap()
     yield from checks.check_service(client)
     if not arguments.quick:
         yield from checks.check_integrity(client)
