@@ -24,7 +24,7 @@ from memory_manager.capture.records import (
     record_as_json,
 )
 from memory_manager.capture.sources import Problem
-from memory_manager.vault.rows import MemoryType, RowStatus
+from memory_manager.vault.rows import MemoryType, RecordKind, RowStatus
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 some_text = text.filter(lambda value: bool(value.strip()))
@@ -54,6 +54,7 @@ common: dict[str, Any] = {
     "provenance": document,
     "semantic_key": st.none() | text,
     "expires_at_ms": st.none() | moment,
+    "item": document,
     "writer": writers,
 }
 versions = st.builds(
@@ -72,6 +73,7 @@ records = st.builds(
     content=some_text,
     path=some_text,
     id=st.none() | st.builds(new_memory_id),
+    kind=st.sampled_from(RecordKind),
     memory_type=st.none() | st.sampled_from(MemoryType),
     status=st.sampled_from([RowStatus.ACTIVE, RowStatus.REDACTED]),
     created_at_ms=st.none() | moment,
@@ -179,6 +181,8 @@ def test_lines_are_written_with_their_ends(tmp_path: Path) -> None:
         ({"metadata": []}, "metadata"),
         ({"tags": [1]}, "tags"),
         ({"schema": 2}, "schema"),
+        ({"kind": "todo"}, "kind"),
+        ({"item": []}, "item"),
         ({"memlocket": "session"}, "memlocket"),
         ({"versions": {}}, "versions"),
         ({"versions": [3]}, "versions[0]"),
@@ -209,6 +213,11 @@ def test_foreign_ids_are_not_reused() -> None:
     assert parse_record({"content": "x", "id": "mem_17"}).id is None
     own = new_memory_id()
     assert parse_record({"content": "x", "id": own}).id == own
+
+
+def test_foreign_objects_may_use_our_names_for_something_else() -> None:
+    found = parse_record({"content": "x", "kind": "todo", "item": [1]})
+    assert (found.kind, found.item) == (RecordKind.MEMORY, {})
 
 
 def test_json_form_is_plain_json() -> None:
