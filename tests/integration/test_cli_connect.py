@@ -259,7 +259,7 @@ def _fake_claude(user: User, works: bool) -> None:
         f"#!{sys.executable}\n"
         "import json, os, pathlib, sys\n"
         "path = pathlib.Path(os.environ['HOME'], '.claude.json')\n"
-        "document = json.loads(path.read_text())\n"
+        "document = json.loads(path.read_text()) if path.exists() else {'mcpServers': {}}\n"
         "if sys.argv[2] == 'add':\n"
         "    at = sys.argv.index('--')\n"
         "    assert sys.argv[at - 1] == 'memlocket', sys.argv\n"
@@ -275,7 +275,8 @@ def _fake_claude(user: User, works: bool) -> None:
 @pytest.mark.parametrize("works", [True, False], ids=["works", "does nothing"])
 def test_the_own_command_of_a_client_goes_first(user: User, works: bool) -> None:
     _fake_claude(user, works)
-    path = user.file(".claude.json", '{"mcpServers": {}, "token": "kept"}')
+    path = user.file(".claude.json", '{"mcpServers": {  }, "token": "kept"}')
+    old = path.read_bytes()
     environment = {**user.daemon.environment, "PATH": f"{user.home}/bin:{os.environ['PATH']}"}
     by_command = User(dataclasses.replace(user.daemon, environment=environment), user.home)
     assert by_command.json("connect", "claude-code", "--dry-run")["command"][1:3] == ["mcp", "add"]
@@ -288,7 +289,15 @@ def test_the_own_command_of_a_client_goes_first(user: User, works: bool) -> None
     assert by_command.status("claude-code")["entry"] == "present"
     assert not by_command.json("connect", "claude-code", "--yes")["changed"]
     by_command.run("disconnect", "claude-code", "--yes")
-    assert json.loads(path.read_bytes()) == {"mcpServers": {}, "token": "kept"}
+    assert path.read_bytes() == old  # nothing else was written there in between
+    by_command.run("connect", "claude-code", "--yes")
+    path.write_text(path.read_text().replace("kept", "changed"))
+    by_command.run("disconnect", "claude-code", "--yes")
+    assert json.loads(path.read_bytes()) == {"mcpServers": {}, "token": "changed"}
+    path.unlink()
+    by_command.run("connect", "claude-code", "--yes")
+    by_command.run("disconnect", "claude-code", "--yes")
+    assert not path.exists()
 
 
 KILLED = """

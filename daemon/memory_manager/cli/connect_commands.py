@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.connect import http_client
-from memory_manager.cli.connect.change import entry_of, plan_entry, plan_removal, undo
+from memory_manager.cli.connect.change import entry_of, plan_entry, plan_removal, plan_return, undo
 from memory_manager.cli.connect.clients import CLIENTS, TABLE_CHECKED, Client, Launch, Places
 from memory_manager.cli.connect.flow import (
     Plan,
@@ -18,10 +19,11 @@ from memory_manager.cli.connect.flow import (
     tell_connected,
 )
 from memory_manager.cli.connect.http_command import OPENCLAW, connect_http
-from memory_manager.cli.connect.journal import Journal, read_journal, remove_journal
+from memory_manager.cli.connect.journal import Journal, read_journal, remove_journal, write_journal
 from memory_manager.cli.connect.launching import launch_of, snippet_of
 from memory_manager.cli.connect.own_command import find_program, run_program
 from memory_manager.cli.connect.registration import Owner, unregister
+from memory_manager.cli.connect.settings_file import keep_backup, read_settings
 from memory_manager.cli.connect.status import connection_status
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, ClientCommandFailed, SettingsRefused, Usage
@@ -130,10 +132,18 @@ def _carry_out(client: Client | None, launch: Launch, plan: Plan, context: Conte
     if plan.command is None:
         plan.change.apply()
         return
+    before = plan.change.settings
+    keep_backup(before)
     run_program(plan.command, context.environ)
-    path = plan.change.settings.path
-    if not launch.is_current(entry_of(client, path)):
-        raise ClientCommandFailed(f"{plan.command[0]} said nothing, but {path} has no such entry.")
+    if not launch.is_current(entry_of(client, before.path)):
+        raise ClientCommandFailed(
+            f"{plan.command[0]} reported no error, but {before.path} has no such entry."
+        )
+    journal = read_journal(client.name, context.environ)
+    if journal is not None:
+        digest = read_settings(before.path).digest
+        noted = dataclasses.replace(journal, after_digest=digest)
+        write_journal(client.name, noted, context.environ)
 
 
 def run_disconnect(arguments: argparse.Namespace, context: Context) -> int:
@@ -153,7 +163,10 @@ def run_disconnect(arguments: argparse.Namespace, context: Context) -> int:
             raise SettingsRefused(error.message, hint=hint) from None
         own = client.own_command
         by_command = kept is not None and kept.by_command and not arguments.edit_file
-        if plan.is_needed and own is not None and by_command:
+        back = plan_return(client, launch, path, kept) if kept is not None and by_command else None
+        if back is not None:
+            plan = Plan(back)
+        elif plan.is_needed and own is not None and by_command:
             program = find_program(own.program, environ)
             if program is not None:
                 plan = Plan(plan.change, (program, *own.remove))

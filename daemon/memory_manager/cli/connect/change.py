@@ -94,6 +94,23 @@ def plan_removal(client: Client, launch: Launch, path: Path, kept: Journal | Non
     return Change(settings, after)
 
 
+def plan_return(client: Client, launch: Launch, path: Path, kept: Journal) -> Change | None:
+    """The change back to the bytes from before the client's own command; None if it must do it.
+
+    Only where nothing was written since: then no comment and no setting of others can be lost.
+    """
+    settings = read_settings(path)
+    if settings.digest is None or settings.digest != kept.after_digest:
+        return None
+    if not launch.is_ours(_reading(settings, client, settings.text or "")):
+        return None
+    if not kept.existed:
+        only_ours = _is_without(client, settings.text or "", "")
+        return Change(settings, None) if only_ours else None
+    backup = read_settings(settings.backup)
+    return Change(settings, backup.text) if backup.digest == kept.before_digest else None
+
+
 def undo(change: Change, kept: Journal | None) -> None:
     """Write a removal and clear up what ``connect`` made beside it."""
     if change.is_needed:

@@ -1,7 +1,8 @@
 """The clients we know: where each keeps its MCP servers, and the entry it understands.
 
 Checked against the vendors' documentation at TABLE_CHECKED and to be checked again at each release:
-two of seven rows changed within 2026. Contract: desktop.md 12.2, 12.3.
+two of seven rows changed within 2026. The own commands were run with Claude Code 2.1.197, Codex CLI
+0.171.0 and Gemini CLI 0.61.0. Contract: desktop.md 12.2, 12.3.
 """
 
 from __future__ import annotations

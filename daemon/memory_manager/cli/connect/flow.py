@@ -60,7 +60,12 @@ def registered_for(
     before = read_journal(name, environ)
     kept = before or Journal()
     if plan.command is not None and plan.change is not None:
-        kept = Journal(file=str(plan.change.settings.path), by_command=True)
+        kept = dataclasses.replace(
+            plan.change.journal(),
+            edits=(),
+            by_command=True,
+            before_digest=plan.change.settings.digest,
+        )
     elif plan.change is not None and plan.change.is_needed:
         kept = plan.change.journal()
         if before is not None and before.file == kept.file and before.edits:

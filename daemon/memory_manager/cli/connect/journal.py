@@ -34,13 +34,19 @@ class Edit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Journal:
-    """One client's change. ``registering`` is true until its credential is kept here."""
+    """One client's change. ``registering`` is true until its credential is kept here.
+
+    The digests are of the file around a change by the client's own command: as long as nothing
+    else was written there, going back means the old bytes.
+    """
 
     file: str | None = None
     existed: bool = True
     edits: tuple[Edit, ...] = ()
     made_folders: tuple[str, ...] = ()
     by_command: bool = False
+    before_digest: str | None = None
+    after_digest: str | None = None
     registering: bool = False
 
 
@@ -59,6 +65,8 @@ def read_journal(name: str, environ: Mapping[str, str]) -> Journal | None:
             edits=tuple(Edit(str(edit["old"]), str(edit["new"])) for edit in edits),
             made_folders=tuple(map(str, cast("list[str]", document["made_folders"]))),
             by_command=bool(document["by_command"]),
+            before_digest=_text(document.get("before_digest")),
+            after_digest=_text(document.get("after_digest")),
             registering=bool(document["registering"]),
         )
     except (FileNotFoundError, UnsafeFile, ValueError, KeyError, TypeError):
@@ -74,6 +82,10 @@ def write_journal(name: str, journal: Journal, environ: Mapping[str, str]) -> No
 
 def remove_journal(name: str, environ: Mapping[str, str]) -> None:
     _path(name, environ).unlink(missing_ok=True)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _path(name: str, environ: Mapping[str, str]) -> Path:

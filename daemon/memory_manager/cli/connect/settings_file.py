@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import os
 import secrets
 import stat
@@ -38,6 +39,11 @@ class SettingsFile:
     def newline(self) -> str:
         first = (self.text or "").partition("\n")[0]
         return "\r\n" if first.endswith("\r") and "\n" in (self.text or "") else "\n"
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 of the content, None where no file is."""
+        return None if self.text is None else hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def backup(self) -> Path:
@@ -84,8 +90,8 @@ def write_settings(before: SettingsFile, text: str | None, *, back_up: bool = Tr
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
-        if back_up and before.text is not None and not before.backup.exists():
-            _write_new(before.backup, before.text, before.mode)
+        if back_up:
+            keep_backup(before)
         temporary = target.with_name(f".{target.name}{_TEMPORARY}{secrets.token_hex(6)}")
         try:
             _write_new(temporary, text, before.mode)
@@ -95,6 +101,16 @@ def write_settings(before: SettingsFile, text: str | None, *, back_up: bool = Tr
         sync_directory(target.parent)
     except OSError as error:
         raise SettingsRefused(f"{before.path} cannot be written: {error.strerror}.") from None
+
+
+def keep_backup(settings: SettingsFile) -> None:
+    """Copy the file beside itself, once: an older copy is never replaced."""
+    if settings.text is None or settings.backup.exists():
+        return
+    try:
+        _write_new(settings.backup, settings.text, settings.mode)
+    except OSError as error:
+        raise SettingsRefused(f"{settings.backup} cannot be written: {error.strerror}.") from None
 
 
 def drop_backup(settings: SettingsFile, text: str | None) -> None:
