@@ -172,7 +172,7 @@ def test_wrong_passphrases_wait_longer_each_time(plain: VaultHome, clocks: FakeC
     with pytest.raises(WrongPassphrase) as too_soon:
         lifecycle.unlock_with_passphrase(PASSPHRASE)
     assert too_soon.value.retry_after_seconds > 0
-    assert time.process_time() - begin < 0.05, "Argon2id ran although the delay was not over"
+    assert time.process_time() - begin < 0.1, "Argon2id ran although the delay was not over"
     clocks.advance(1)
     with pytest.raises(WrongPassphrase) as second:
         lifecycle.unlock_with_passphrase("wrong")

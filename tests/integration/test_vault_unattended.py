@@ -6,7 +6,6 @@ import errno
 import logging
 import sqlite3
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -92,17 +91,16 @@ def test_t51_a_locked_keyring_is_visible_and_retried(
 def test_t51_a_hanging_keyring_does_not_block_status_or_the_passphrase(
     tmp_path: Path, backend: ProcessKeyring
 ) -> None:
-    home = VaultHome(tmp_path / "data", accepted(backend, timeout_seconds=0.5))
+    home = VaultHome(tmp_path / "data", accepted(backend, timeout_seconds=2.0))
     home.create(with_recovery=False)
     backend.release.clear()
     lifecycle = home.lifecycle()
     starter = threading.Thread(target=lifecycle.start)
     starter.start()
-    begin = time.monotonic()
     lifecycle.status()
     with pytest.raises((VaultLocked, NoVault)):
         _ = lifecycle.store
-    assert time.monotonic() - begin < 0.3, "status waited for the keyring"
+    assert starter.is_alive(), "status waited for the keyring"
     starter.join()
     assert reason_of(lifecycle) == (VaultState.LOCKED, "keyring_locked")
     status = lifecycle.unlock_with_passphrase(PASSPHRASE)

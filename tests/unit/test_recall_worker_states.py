@@ -213,11 +213,11 @@ async def test_a_damaged_file_is_never_loaded(make: Maker, tmp_path: Path) -> No
 
 
 async def test_a_worker_that_hangs_while_loading_fails_after_its_deadline(make: Maker) -> None:
-    embedder = make({"start_timeout_seconds": 0.3}, load_seconds=60)
+    embedder = make({"start_timeout_seconds": 1.5}, load_seconds=60)
     began = time.monotonic()
     with pytest.raises(EmbedderUnavailable):
         await embedder.embed_query("a", 0.15)
-    assert time.monotonic() - began < 0.29
+    assert time.monotonic() - began < 1.2, "the query waited for the start to fail"
     pid = embedder.worker_pid
     assert pid is not None
     await until(lambda: state(embedder) is EmbedderState.FAILED)

@@ -62,7 +62,7 @@ def test_t19_keys_of_other_sizes_never_reach_sqlcipher(database: Path, size: int
         open_database(database, bytes(size), SALT)
     with pytest.raises(KeyFormat):
         open_database(database, DBK, bytes(size) if size != 16 else bytes(17))
-    assert time.process_time() - begin < 0.02
+    assert time.process_time() - begin < 0.1, "a key derivation takes longer"
     assert database.read_bytes() == before
 
 
