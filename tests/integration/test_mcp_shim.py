@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_daemon import SandboxDaemon, running, wait_until
+from sandbox_daemon import SandboxDaemon, Wire, running, wait_until
+
+from memory_manager.client.device_login import DeviceLogin
+from memory_manager.client.errors import ClientNotConnected
 
 PROGRAM = str(Path(sys.executable).with_name("memlocket"))
 FORBIDDEN = ("aiohttp", "nacl", "sqlcipher3", "mcp", "pydantic", "keyring", "platformdirs")
@@ -74,11 +77,17 @@ def poor(home: Path, **more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
-    """A daemon in the ordinary place of a user; the shim may know no more than HOME."""
+    """A daemon in the ordinary place of a user; the shim may know no more than HOME.
+
+    The daemon's socket lies in a runtime directory that no variable of the shim names.
+    """
     home = tmp_path_factory.mktemp("u")
+    runtime = home / "x"
+    runtime.mkdir(mode=0o700)
     data = home / ".local" / "share" / "memlocket"
-    with running(data, MEMLOCKET_HOME="", HOME=str(home), XDG_RUNTIME_DIR="") as daemon:
+    with running(data, MEMLOCKET_HOME="", HOME=str(home), XDG_RUNTIME_DIR=str(runtime)) as daemon:
         daemon.cli("connect", "generic", "--yes")
+        assert daemon.discovery["socket"].startswith(str(runtime))
         with shim(poor(home)) as started:  # the first request of a daemon loads its MCP library
             assert started.ask("ping")["result"] == {}
         yield daemon
@@ -200,18 +209,34 @@ def test_a_client_connected_later_works_without_a_restart(
 
 
 def test_a_client_nobody_connected_asks_the_owner(tmp_path: Path) -> None:
-    with running(tmp_path / "home") as daemon:
+    def decide(owner: Wire, decision: str) -> str:
+        """Decide about the one login that waits; its code."""
+        codes: list[str] = []
+
+        def found() -> bool:
+            codes[:] = [
+                entry["user_code"] for entry in owner.get("/v1/approvals").json["approvals"]
+            ]
+            return bool(codes)
+
+        wait_until(found, 20, "a login waits")
+        assert owner.post(f"/v1/approvals/{codes[0]}/{decision}").status == 200
+        return codes[0]
+
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with running(tmp_path / "home") as daemon, daemon.owner() as owner:
         environment = poor(tmp_path, MEMLOCKET_HOME=str(daemon.home))
         with shim(environment) as started:
-            message = started.ask("ping")["error"]["message"]
-            code = message.rsplit(" ", 1)[1]
-            assert message.endswith(f"memlocket approve {code}")
-            daemon.cli("approve", code)
-
-            def approved() -> bool:
-                return started.ask("ping").get("result") == {}
-
-            wait_until(approved, 20, "the approval counts", 0.5)
+            started.write(ping)
+            decide(owner, "deny")
+            assert "memlocket connect generic" in started.read()["error"]["message"]
+        with pytest.raises(ClientNotConnected) as refused:
+            DeviceLogin("generic", environment, wait=0).installation()
+        assert refused.value.hint == f"Approve it: memlocket approve {decide(owner, 'deny')}"
+        with shim(environment) as started:
+            started.write(ping)
+            decide(owner, "approve")
+            assert started.read()["result"] == {}
         with shim(environment) as started:  # it is kept
             assert started.ask("ping")["result"] == {}
 

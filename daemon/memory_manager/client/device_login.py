@@ -20,7 +20,7 @@ from memory_manager.client.instance import Installation, ensure_installation, wr
 
 DECLARED_NAME: Final = "memlocket-mcp"
 SCOPES: Final = ("memory:read", "memory:write")
-FIRST_WAIT_SECONDS: Final = 8.0  # a client waits longer for its first answer, a person may not
+FIRST_WAIT_SECONDS: Final = 12.0  # a client waits longer for its first answer, a person may not
 
 _START: Final = "/v1/auth/device/start"
 _TOKEN: Final = "/v1/auth/device/token"  # noqa: S105  a path
@@ -90,8 +90,9 @@ class DeviceLogin:
                 if login.next_poll > deadline:
                     raise self._waiting(login)
                 time.sleep(pause)
-            login.next_poll = time.monotonic() + login.interval
             token = self._poll(connection, login)
+            # counted from the answer: the daemon counts from when it took the question
+            login.next_poll = time.monotonic() + login.interval
             if token is not None:
                 self._open = None
                 known = ensure_installation(self._client, self._client, self._environ)
