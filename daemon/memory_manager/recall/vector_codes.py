@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float32]
 SignBits = npt.NDArray[np.uint64]
 
 _BITS = 64
-_CHUNK_ROWS = 4096
+_CHUNK_ROWS = 1024
 _UNIT_TOLERANCE = 0.02
 
 
