@@ -37,6 +37,7 @@ from memory_manager.service.events import (
 )
 from memory_manager.service.logins import Logins
 from memory_manager.service.logs import level_of, log_event
+from memory_manager.service.rule_database import use_native_rules
 from memory_manager.vault.housekeeping import tidy
 from memory_manager.vault.lifecycle import VaultLifecycle
 from memory_manager.vault.memories import Memories
@@ -98,6 +99,7 @@ class Daemon:
         )
         self.addresses: Discovery | None = None  # once the doors are open
         self._tidy_after = time.monotonic() + FIRST_TIDY_SECONDS
+        self._rules_tried = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.events.subscribe(_log_listener)
 
@@ -128,6 +130,9 @@ class Daemon:
 
         One bounded piece of that work at a time; what is left waits for the next minute.
         """
+        if not self._rules_tried:  # not at the start: building them takes seconds, once
+            self._rules_tried = True
+            await use_native_rules(self.directories.cache)
         store, now = self.lifecycle.peek(), time.monotonic()
         if store is None or store.read_only or now < self._tidy_after:
             return
