@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
-import string
 import uuid
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -43,8 +41,16 @@ def fill(wire: Wire, scope: str) -> dict[str, str]:
     return made
 
 
-def test_numbers_and_activity(served: SandboxDaemon) -> None:
-    with served.wire(served.add_agent("overview", *SCOPES), agent="overview") as wire:
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
+    """A vault of its own: its records are counted."""
+    with running(tmp_path_factory.mktemp("counted") / "home") as daemon:
+        yield daemon
+
+
+def test_numbers_and_activity_with_and_without_the_gate(counted: SandboxDaemon) -> None:
+    token = counted.add_agent("overview", *SCOPES)
+    with counted.wire(token, agent="overview") as wire:
         scope = uuid.uuid4().hex
         made = fill(wire, scope)
         gone = wire.post("/v1/reminders", {"content": "forgotten"}).json["id"]
@@ -89,10 +95,26 @@ def test_numbers_and_activity(served: SandboxDaemon) -> None:
         assert call(wire, "list_ledger_transactions", month=1, year="1999")["transactions"] == []
         assert call(wire, "get_monthly_ledger_summary")["total"] == 99.5
 
+    counted.stop()
+    with opened(counted) as connection:
+        connection.execute("UPDATE record SET retrieval_visibility = 'not_retrievable'")
+    counted.start()
+    with counted.wire(token) as wire:
+        stats = call(wire, "memory_stats")
+        assert (stats["total"], stats["kinds"], stats["buckets"]) == (0, {}, {})
+        overview = call(wire, "memory_overview")
+        assert (overview["open_reminders"], overview["pending_decisions"]) == (0, 0)
+        assert (overview["recent"], overview["states"]) == ([], [])
+        activity = call(wire, "memory_activity")
+        assert (activity["activities"], activity["events"]) == ([], [])
+        project = call(wire, "get_project_context", project_id=scope)
+        assert (project.get("items", []), project.get("active_state")) == ([], None)
+        assert (project["reminders"], project["decisions"]) == ([], [])
+
 
 @pytest.mark.parametrize("by", ["scope", "path"])
 def test_a_project_shows_its_own(served: SandboxDaemon, by: str) -> None:
-    word = "".join(random.choices(string.ascii_lowercase, k=12))
+    word = "".join(chr(97 + byte % 26) for byte in uuid.uuid4().bytes)
     with served.wire(served.add_agent(f"project-{by}", *SCOPES)) as wire:
         made, other = fill(wire, word), fill(wire, f"{word}-other")
         project = word if by == "scope" else f"{word}/birds"
@@ -115,25 +137,3 @@ def test_a_project_shows_its_own(served: SandboxDaemon, by: str) -> None:
         ):
             listed = call(wire, "project", action=action, project_id=word)[name]
             assert [item["id"] for item in listed] == [made[own]]
-
-
-def test_numbers_are_counted_under_the_gate(tmp_path: Path) -> None:
-    with running(tmp_path / "home") as daemon:
-        token = daemon.add_agent("gated", *SCOPES)
-        with daemon.wire(token) as wire:
-            fill(wire, "g")
-        daemon.stop()
-        with opened(daemon) as connection:
-            connection.execute("UPDATE record SET retrieval_visibility = 'not_retrievable'")
-        daemon.start()
-        with daemon.wire(token) as wire:
-            stats = call(wire, "memory_stats")
-            assert (stats["total"], stats["kinds"], stats["buckets"]) == (0, {}, {})
-            overview = call(wire, "memory_overview")
-            assert (overview["open_reminders"], overview["pending_decisions"]) == (0, 0)
-            assert (overview["recent"], overview["states"]) == ([], [])
-            activity = call(wire, "memory_activity")
-            assert (activity["activities"], activity["events"]) == ([], [])
-            project = call(wire, "get_project_context", project_id="g")
-            assert (project.get("items", []), project.get("active_state")) == ([], None)
-            assert (project["reminders"], project["decisions"]) == ([], [])

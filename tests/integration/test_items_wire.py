@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime
-import random
-import string
 import uuid
 from typing import Any
 
@@ -30,7 +28,7 @@ def made(answer: Answer) -> dict[str, Any]:
 
 def unique_word() -> str:
     # letters only: digits inside a word split it into parts that other words share
-    return "".join(random.choices(string.ascii_lowercase, k=14))
+    return "".join(chr(97 + byte % 26) for byte in uuid.uuid4().bytes)
 
 
 def unset_filled(body: dict[str, object]) -> dict[str, object]:
