@@ -56,7 +56,7 @@ _STREET: Final = (
     r"|Terrace|Highway|Hwy|Close|Crescent|Parkway|Pkwy|Mews|Gardens|Row|Circle|Trail"
 )
 _ADDRESS: Final = re.compile(
-    r"\b\d{1,5}[A-Za-z]? (?:[A-Z0-9][\w.'-]{1,24} ){1,4}(?:" + _STREET + r"(?! to\b))\b\.?"
+    r"\b\d{1,5}[A-Za-z]? (?:[A-Z0-9][\w.'-]{1,24} ){1,4}(?:" + _STREET + r")\b(?! to\b)\.?"
     r"(?:,? (?:Apt|Suite|Unit|Flat|Floor|#)\.? ?\w{1,6})?"
     r"(?:, ?[A-Z][\w .'-]{1,30}){0,3}(?:,? \d{4,6}(?:-\d{3,4})?)?"
     r"|\b(?:Rua|R\.|Avenida|Av\.|Travessa|Praça|Alameda|Largo|Estrada|Calle|C/|Plaza|Paseo|Rue|Quai"

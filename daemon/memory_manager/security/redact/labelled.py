@@ -31,7 +31,7 @@ from memory_manager.security.redact.value_reader import CLOSING, read_value
 from memory_manager.security.redact.values import is_key_like, is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
-LABEL_STEPS: Final = 200
+LABEL_STEPS: Final = 300
 _PAIR_EDGE: Final = (":", "=", " ", "\t", '"', "'", "`")
 _FOLLOWERS: Final = frozenset({"", " ", "\t", "\n", "\r", "\\", ":", "?", '"', "'", "`", "*"})
 _NEXT_WORD: Final = re.compile(r"[ \t]([A-Za-z]{2,16})\b")
@@ -84,6 +84,10 @@ _TYPED: Final = re.compile(
 _PHRASE: Final = re.compile(r"[a-z]{2,12}(?:[ -][a-z]{2,12}){2,11}(?=[ \t]*(?:$|\n|\\n|[.,;]))")
 _SPACE: Final = re.compile(r"[ \t]{1,8}")
 _XML_CLOSE: Final = re.compile(r"(?:\s[^<>\n]{0,60})?>(?:<!\[CDATA\[)?")
+_SET_WORD: Final = re.compile(
+    r"\b(?:set|setx|setenv|define|config|configure|env|arg|put|add|export|login|machine)\b",
+    re.IGNORECASE,
+)
 _SET_BEFORE: Final = re.compile(
     r"(?:\b(?:set|setx|setenv|define|config|configure|env|arg|put|add|export)(?::\w+)?"
     r"(?:[ \t]+(?:set|--\w+|-\w))?|\blogin[ \t]+\S{1,60}"
@@ -118,6 +122,7 @@ def labelled_secrets(
     """
     done = 0
     families: dict[tuple[str, str], Family] = {}
+    telling = -1
     for position, anchor in places:
         if position < done or (anchor == "pat" and not _stands_alone(lowered, position, 3)):
             continue
@@ -136,7 +141,9 @@ def labelled_secrets(
             continue
         hit = _after_label(text, start, end, family, charge, strict)
         if hit is None and not strict and family >= Family.SECRET:
-            hit = _near_label(text, start, end, family, charge)
+            if telling < end:
+                telling = nearby.next_telling(text, end)
+            hit = _near_label(text, start, end, family, charge, telling - end <= nearby.REACH * 3)
             if hit is None:
                 for span in nearby.values_in_column(text, start, end, family):
                     yield Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
@@ -258,9 +265,7 @@ def _after_label(
     space = _SPACE.match(text, end)
     if space is not None and label.startswith("--"):
         return _judge(text, label, start, space.end(), family, charge, tight=True, kind="option")
-    if space is not None and _SET_BEFORE.search(
-        text, max(0, start - 120, text.rfind("\n", 0, start) + 1), start
-    ):
+    if space is not None and _is_set_command(text, start):
         if family > Family.VENDOR:
             hit = _judge(text, label, start, space.end(), family, charge, tight=True, kind="set")
             if hit is not None:
@@ -287,7 +292,12 @@ def _after_label(
 
 
 def _near_label(
-    text: str, start: int, end: int, family: Family, charge: Callable[[int], None]
+    text: str,
+    start: int,
+    end: int,
+    family: Family,
+    charge: Callable[[int], None],
+    telling: bool,
 ) -> Hit | None:
     """A value that stands near the label: in its sentence, on the next line, in a call."""
     following = text[end : end + 1]
@@ -300,8 +310,9 @@ def _near_label(
         if span is None or not is_secret_value(text[slice(*span)], family, quoted=True, tight=True):
             return None
         return Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
-    if not nearby.may_hold_value(text, start, end):
-        return None
+    if not telling:
+        span = nearby.value_before(text, start) if text[start - 1 : start] == " " else None
+        return None if span is None else Hit(*span, "prose-secret", Severity.CREDENTIAL, 0)
     next_word = _NEXT_WORD.match(text, end)
     said = next_word[1].lower() if next_word is not None else ""
     if following == "(":
@@ -418,6 +429,11 @@ def _in_parentheses(value: str) -> bool:
     if len(value) < 10 or sum(c.isdigit() for c in value) < 2 or _FILE_NAME.search(value):
         return False
     return bool(_STRONG.fullmatch(value) or _HYPHENATED.fullmatch(value)) or is_key_like(value)
+
+
+def _is_set_command(text: str, start: int) -> bool:
+    line = text[max(0, start - 120, text.rfind("\n", 0, start) + 1) : start]
+    return _SET_WORD.search(line) is not None and _SET_BEFORE.search(line) is not None
 
 
 def _metavariable(value: str) -> bool:

@@ -65,12 +65,10 @@ _PAIR_OF_VALUES: Final = re.compile(
 _DELIMITERS: Final = ("|", "\t", ";", ",")
 
 
-def may_hold_value(text: str, start: int, end: int) -> bool:
-    """A cheap first look: digits or a very long word near the label."""
-    return (
-        _TELLING.search(text, end, end + REACH * 3) is not None
-        or _TELLING.search(text, max(0, start - REACH), start) is not None
-    )
+def next_telling(text: str, start: int) -> int:
+    """Where the next digit or very long word stands: without one near, no value is near."""
+    found = _TELLING.search(text, start)
+    return found.start() if found is not None else len(text) + REACH * 4
 
 
 def value_in_sentence(text: str, end: int, family: Family) -> Span | None:
@@ -199,6 +197,9 @@ def second_of_pair(text: str, end: int) -> Span | None:
 
 def value_before(text: str, start: int) -> Span | None:
     """``use VALUE as the password``: the value stands in front of its label."""
+    near = text[max(0, start - 40) : start]
+    if not any(word in near for word in (" as ", " for ", " como ", " comme ", " als ")):
+        return None
     found = _BEFORE.search(text, max(0, start - 160), start)
     if found is None:
         return None

@@ -20,6 +20,7 @@ from memory_manager.security.redact.key_material import (
     is_bare_header,
     key_lines,
 )
+from memory_manager.security.redact.randomness import MIN_CHARACTERS_PER_RUN, case_runs
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.views import halves_of_token
 
@@ -62,8 +63,12 @@ def _parts(texts: Sequence[str], key_id_found: bool) -> Iterator[tuple[int, Hit]
         for index, hit in _spread(chain, 0, vendor_hits(whole, find_anchors(whole), Budget())):
             part = chain[index][hit.start : hit.end]
             # a whole token may end where a plain word begins
-            if len(part) >= MIN_PART and any(c.isdigit() for c in part):
+            if len(part) >= MIN_PART and (hit.start > 0 or _is_no_word(part)):
                 yield first[0] + index, hit
+
+
+def _is_no_word(part: str) -> bool:
+    return any(c.isdigit() for c in part) or case_runs(part) < MIN_CHARACTERS_PER_RUN
 
 
 def _chains(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
