@@ -94,7 +94,7 @@ class QueryTraffic:
 
 
 class EmbeddingQueue:
-    """``run`` is the owner's one task per open vault; ``wake`` may be called from any thread."""
+    """``run`` is the owner's one task per open vault; ``changed`` is called from any thread."""
 
     def __init__(self, live: LiveVectors, traffic: QueryTraffic, settings: RecallSettings) -> None:
         self._live = live
@@ -116,9 +116,6 @@ class EmbeddingQueue:
         self.length = max(0, self.length + difference)
         if difference > 0:
             self._work.set()
-
-    def wake(self) -> None:
-        self._work.set()
 
     async def prepare(self, store: Store) -> None:
         """Count what waits; from here on commits keep the count."""
