@@ -335,6 +335,26 @@ def test_no_token_and_no_code_reaches_the_disk_or_the_log(tmp_path: Path) -> Non
             assert not any(secret.encode() in found for found in every)
 
 
+def test_a_closed_vault_answers_in_the_words_of_oauth(tmp_path: Path) -> None:
+    """Clients read ``error`` as a string; 503 makes them come back with the same refresh token."""
+    with running(tmp_path / "home") as daemon, Wire(daemon.url) as wire:
+        client, tokens = granted(daemon, wire)
+        with daemon.owner() as owner:
+            owner.post("/v1/vault/lock")
+        closed = client.refresh(tokens["refresh_token"])
+        assert closed.status == 503
+        assert closed.json["error"] == "temporarily_unavailable"
+        assert closed.headers["Retry-After"]
+        started = wire.post("/v1/auth/device/start", {"client_id": ["no", "text"]})
+        refused_start = (started.status, started.json["error"])
+        assert refused_start == (422, "invalid_request")
+        assert daemon.stop() == 0
+        daemon.start()
+        with Wire(daemon.url) as again:
+            client.wire = again
+            assert client.refresh(tokens["refresh_token"]).status == 200
+
+
 def test_auto_approve_needs_no_page(tmp_path: Path) -> None:
     with running(tmp_path / "home", "--auto-approve") as daemon, Wire(daemon.url) as wire:
         client = register(wire)

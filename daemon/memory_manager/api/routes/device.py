@@ -9,6 +9,7 @@ from aiohttp import web
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, call_of
 from memory_manager.api.parsing import Fields
+from memory_manager.api.routes.oauth import plain_errors
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.auth.logins import LIFE_SECONDS, LoginKind, Poll, shown_name
 from memory_manager.auth.scopes import Scope, format_scopes, known_scopes
@@ -107,6 +108,6 @@ async def poll(request: web.Request) -> web.Response:
 
 
 ROUTES: Final = (
-    Route("POST", "/auth/device/start", start, Access.OPEN),
-    Route("POST", "/auth/device/token", poll, Access.OPEN),
+    Route("POST", "/auth/device/start", plain_errors(start), Access.OPEN),
+    Route("POST", "/auth/device/token", plain_errors(poll), Access.OPEN),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final, cast
 from urllib.parse import parse_qsl
 
@@ -9,6 +10,7 @@ from aiohttp import web
 
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, Call, call_of
+from memory_manager.api.errors import error_response
 from memory_manager.api.routing import Route, RouteHandler, daemon_of
 from memory_manager.api.rules import BodyType
 from memory_manager.api.strict_json import parse_object
@@ -16,6 +18,7 @@ from memory_manager.auth.errors import InvalidRedirectUri
 from memory_manager.auth.logins import shown_name
 from memory_manager.auth.oauth_rules import check_redirect_uri, names_us
 from memory_manager.auth.scopes import format_scopes, known_scopes
+from memory_manager.base.errors import MemlocketError
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault.credentials import UNNAMED_CLIENT
 from memory_manager.vault.grants import GrantTokens
@@ -32,6 +35,25 @@ def refused(error: str, description: str) -> web.Response:
     """The plain errors of OAuth: 400 with ``error`` as a string."""
     body = {"error": error, "error_description": description, "detail": description}
     return json_response(body, status=400)
+
+
+def plain_errors(handler: RouteHandler) -> RouteHandler:
+    """Errors of login routes carry ``error`` as a string, also when the vault is closed."""
+
+    @functools.wraps(handler)
+    async def answered(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except MemlocketError as refusal:
+            usual = error_response(refusal, call_of(request).request_id)
+            code = "temporarily_unavailable" if usual.status >= 500 else "invalid_request"
+            body = {"error": code, "error_description": refusal.message, "detail": refusal.message}
+            response = json_response(body, status=usual.status)
+            if "Retry-After" in usual.headers:
+                response.headers["Retry-After"] = usual.headers["Retry-After"]
+            return response
+
+    return answered
 
 
 def form_of(call: Call) -> dict[str, str]:
@@ -154,10 +176,11 @@ def _token_route(path: str, handler: RouteHandler) -> Route:
     )
 
 
+_TOKEN: Final = plain_errors(token)
 ROUTES: Final = (
-    Route("POST", "/oauth/register", register, Access.OPEN, True, MAX_FORM_BYTES),
-    _token_route("/oauth/token", token),
+    Route("POST", "/oauth/register", plain_errors(register), Access.OPEN, True, MAX_FORM_BYTES),
+    _token_route("/oauth/token", _TOKEN),
     # where the official SDK refreshes after its restart, when it has not asked for metadata yet
-    _token_route("/token", token),
-    _token_route("/oauth/revoke", revoke),
+    _token_route("/token", _TOKEN),
+    _token_route("/oauth/revoke", plain_errors(revoke)),
 )
