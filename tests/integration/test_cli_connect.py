@@ -283,6 +283,7 @@ def test_the_own_command_of_a_client_goes_first(user: User, works: bool) -> None
     done = by_command.run("connect", "claude-code", "--yes", "--json", check=False)
     if not works:
         assert json.loads(done.stdout)["error"]["code"] == "client_command_failed"
+        assert path.read_bytes() == old
         assert user.live("claude-code") == []
         return
     assert done.returncode == 0, done.stderr

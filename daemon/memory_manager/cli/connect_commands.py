@@ -23,7 +23,7 @@ from memory_manager.cli.connect.journal import Journal, read_journal, remove_jou
 from memory_manager.cli.connect.launching import launch_of, snippet_of
 from memory_manager.cli.connect.own_command import find_program, run_program
 from memory_manager.cli.connect.registration import Owner, unregister
-from memory_manager.cli.connect.settings_file import keep_backup, read_settings
+from memory_manager.cli.connect.settings_file import drop_backup, keep_backup, read_settings
 from memory_manager.cli.connect.status import connection_status
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, ClientCommandFailed, SettingsRefused, Usage
@@ -134,7 +134,11 @@ def _carry_out(client: Client | None, launch: Launch, plan: Plan, context: Conte
         return
     before = plan.change.settings
     keep_backup(before)
-    run_program(plan.command, context.environ)
+    try:
+        run_program(plan.command, context.environ)
+    except ClientCommandFailed:
+        drop_backup(before, read_settings(before.path).text)
+        raise
     if not launch.is_current(entry_of(client, before.path)):
         raise ClientCommandFailed(
             f"{plan.command[0]} reported no error, but {before.path} has no such entry."

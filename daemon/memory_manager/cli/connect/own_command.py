@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from memory_manager.cli.errors import ClientCommandFailed
 
 TIMEOUT_SECONDS: Final = 60.0
 SHOWN_CHARACTERS: Final = 300
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def find_program(program: str, environ: Mapping[str, str]) -> str | None:
@@ -32,7 +34,8 @@ def run_program(command: Sequence[str], environ: Mapping[str, str]) -> None:
         reason = "it did not end" if isinstance(error, subprocess.TimeoutExpired) else str(error)
         raise ClientCommandFailed(f"{command[0]}: {reason}") from None
     if done.returncode:
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        said = (done.stderr or done.stdout).decode("utf-8", "replace")
+        said = _COLOURS.sub("", said).strip()
         raise ClientCommandFailed(
             f"{command[0]} ended with exit code {done.returncode}: {said[-SHOWN_CHARACTERS:]}"
         )
