@@ -11,7 +11,13 @@ from memory_manager.base.errors import MemlocketError
 from memory_manager.cli.errors import EXIT_CODES, known_errors
 
 README = Path(__file__).resolve().parent.parent.parent / "README.md"
-_MORE_ERRORS = ("base.private_files", "cli.selftest", "client.errors", "recall.models.errors")
+_MORE_ERRORS = (
+    "base.private_files",
+    "cli.selftest",
+    "client.errors",
+    "recall.models.errors",
+    "sync.errors",
+)
 
 
 def exit_code_table() -> str:

@@ -21,6 +21,7 @@ from memory_manager.api.errors import (
 from memory_manager.base.errors import MemlocketError, NotFound
 from memory_manager.vault.errors import LockReason, VaultLocked, WrongPassphrase
 
+OWN_MODULES = ("memory_manager.base.private_files",)  # errors beside what raises them
 FACES = ("memory_manager.cli", "memory_manager.client")
 
 
@@ -28,6 +29,8 @@ def _error_classes() -> list[type[MemlocketError]]:
     for package in pkgutil.walk_packages(memory_manager.__path__, "memory_manager."):
         if package.name.rpartition(".")[2] == "errors":
             importlib.import_module(package.name)
+    for name in OWN_MODULES:
+        importlib.import_module(name)
     found: list[type[MemlocketError]] = []
     waiting = [MemlocketError]
     while waiting:
