@@ -214,14 +214,20 @@ class VaultGate:
 
     def lock(self, reason: LockReason) -> None:
         """Close every connection and zero every key; listeners drop their plaintext first."""
+        if self._lock(reason):
+            process_memory.give_back_freed_memory()
+
+    def _lock(self, reason: LockReason) -> bool:
+        """Whether there was an open vault."""
         with self._operation:
             self._deadlines.closed()
             session = self._session
             if session is None:
-                return
+                return False
             self._condition.set_locked(reason)
             self._close_session(session)
             _log.info("vault_locked", extra={"reason": reason.value})
+            return True
 
     # --- for the owner's acts -----------------------------------------------------------------
 
@@ -435,7 +441,6 @@ class VaultGate:
                 _log.error("lock_listener_failed", extra={"error_type": type(error).__name__})
         self._session = None
         session.close()
-        process_memory.give_back_freed_memory()
 
     def _write_failed(self, error: BaseException) -> None:
         """The store or the anchor could not be written; called on their threads."""

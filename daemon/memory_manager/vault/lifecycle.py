@@ -96,7 +96,7 @@ class VaultLifecycle(VaultGate):
     def close(self) -> None:
         """Lock at the end of the process."""
         self._stopping.set()
-        self.lock(LockReason.USER)
+        self._lock(LockReason.USER)  # the process gives its memory back by itself
         if self._ticker is not None and self._ticker is not threading.current_thread():
             self._ticker.join()
 
