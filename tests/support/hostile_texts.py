@@ -65,3 +65,17 @@ def shaped(name: str, size: int) -> str:
     if name.startswith("once-"):
         return _once(name.removeprefix("once-"), size)
     return _repeat(REPEATED[name], size)
+
+
+# pieces that labels, schemes, marks and encodings are made of, for texts put together at random
+FRAGMENTS = (
+    "token", "password", "senha", "密码", "пароль", "secret", "api_key", "key", " = ", "=", ": ",
+    "：", " is ", " é ", "是", '"', "'", "`", "\\", "\\n", "\\u0041", "\n", "\r\n", " ", "\t",
+    "%41", "%25", "&#65;", "\u200b", "\u00ad", "\u202e", "\x00", "\x1b[31m", "\ud800", "\udfff",
+    "[REDACTED]", "[REDACTED:jwt]", "[REDACTED:", "]", "***", "https://", "a:b@", "@", "?sig=",
+    "--password ", "-u ", "Bearer ", "Authorization: ", "Cookie: ", "eyJ", ".", "-----BEGIN ",
+    "PRIVATE KEY-----", "-----END ", "AKIA", "sk" + "-", "gh" + "p_", "xox" + "b-", "x", "Q7",
+    "abc123def456", "Summer-2024x", "not-a-real-secret", "{", "}", "[", "(", ")", "<", ">", "|",
+    "İ", "ß", "ﬁ", "🔑", "abandon ", "0x", "deadbeef", "recovery codes\n", "a1b2-c3d4\n", "${X}",
+    "name: ", "value: ", "bob@acme.io", "+351 912 345 678", "A" * 40, "=" * 3, "YWJj", "6162",
+)  # fmt: skip

@@ -5,9 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 NATIVE = ("hyperscan", "re2", "ahocorasick_rs", "ahocorasick")
 CODE = """
 import sys
+
+import pytest
 sys.path += {paths!r}
 for name in {blocked!r}:
     sys.modules[name] = None  # importing it fails, as where it is not installed
@@ -29,6 +33,7 @@ def _said(blocked: tuple[str, ...]) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_every_tier_gives_the_same_output() -> None:
     plain = _said(NATIVE)
     assert len(plain) > 600
