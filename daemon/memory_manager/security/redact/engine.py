@@ -35,6 +35,11 @@ _BASE64_LINES: Final = re.compile(
     r"(?<![0-9A-Za-z+/=])[A-Za-z0-9+/]{60,76}(?:\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{60,76})*"
     r"\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{1,76}={0,2}(?![0-9A-Za-z+/=])"
 )
+_FORM_WORDS: Final = re.compile(
+    r"(?:begin|secret|private|key|phrase|wallet|configure)\+|\+(?:secret|private)"
+    r"|%(?:3A|2C|3D|22|7B)\+|A[KS]IA[0-9A-Z]{16}\+|\+A[KS]IA",
+    re.IGNORECASE,
+)
 _LINE_START: Final = re.compile(r"\r?\n[ \t>|#*-]{0,8}")
 _HEX_RUN: Final = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
 _TOKEN_RUN: Final = re.compile(r"[0-9A-Za-z_-]*")
@@ -78,7 +83,7 @@ def scan(text: str, budget: Budget) -> list[Hit]:
         found = list(_mapped(view, scan_view(view.text, budget)))
         found += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
         hits += found if folded is None else _mapped(folded, found)
-    if "+" in base and "%" in base:
+    if "+" in base and _FORM_WORDS.search(base):
         hits += _form_hits(base, budget, folded)
     together = views.joined(text, spans)
     if together is not None:
@@ -96,12 +101,11 @@ def _form_hits(base: str, budget: Budget, folded: views.View | None) -> list[Hit
         base, [(at, at + 1, " ") for at, character in enumerate(base) if character == "+"]
     )
     decoded = views.unescaped(plain.text)
-    if decoded is None:
-        return []
-    found = [
-        hit for hit in scan_view(decoded[0].text, budget) if hit.severity is Severity.HIGH_RISK
-    ]
-    mapped = _mapped(plain, _mapped(decoded[0], found))
+    text = plain.text if decoded is None else decoded[0].text
+    found = [hit for hit in scan_view(text, budget) if hit.severity is Severity.HIGH_RISK]
+    if decoded is not None:
+        found = _mapped(decoded[0], found)
+    mapped = _mapped(plain, found)
     return mapped if folded is None else _mapped(folded, mapped)
 
 

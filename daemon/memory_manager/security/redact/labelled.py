@@ -69,6 +69,7 @@ _FOR: Final = re.compile(
 _DEFAULT: Final = re.compile(
     r"[\"'][ \t]{0,4}\{[^{}=]{0,80}?default[ \t]{0,4}=[ \t]{0,4}(?=[\"'])", re.DOTALL
 )
+_ARGUMENT: Final = re.compile(r"\w(?:=[\"']|\[)")
 _FILE_NAME: Final = re.compile(r"\.[a-z]{1,5}$")
 _HYPHENATED: Final = re.compile(r"(?:[A-Za-z]{3,16}[-_.]){2,8}[A-Za-z]{0,16}[0-9]{2,8}")
 _LISTED: Final = re.compile(r"[\"'],[ \t]{0,4}(?=[\"'])")
@@ -201,7 +202,7 @@ def _after_label(
         if phrase is not None and is_secret_value(phrase[0], family, quoted=True, tight=True):
             return Hit(*phrase.span(), "labelled-secret", Severity.CREDENTIAL, 0)
         op = found["op"]
-        if op in (":", "：") and text[start - 1 : start] == ":":
+        if op in (":", "：") and text[start - 1 : start] == ":" and not found["after"]:
             return None  # a part of a resource name, as in arn:...:secret:name
         tight = op in "=" and not found["before"] and not found["after"]
         if op in ("==", "===", "->"):
@@ -324,7 +325,8 @@ def _near_label(
     ):
         charge(nearby.REACH)
         span = nearby.value_on_next_line(text, end, family)
-        if span is None and said not in BLOCKING_SUFFIXES and _ASSIGN.match(text, end) is None:
+        blocked = said in BLOCKING_SUFFIXES and said != "equals"
+        if span is None and not blocked and _ASSIGN.match(text, end) is None:
             span = nearby.value_in_sentence(text, end, family)
     if span is None and text[start - 1 : start] == " ":
         span = nearby.value_before(text, start)
@@ -413,6 +415,8 @@ def _judge(
 
 def _in_quotes(value: str, family: Family) -> bool:
     """A quoted value right after its label: ``the admin password `...` works``."""
+    if _ARGUMENT.search(value):
+        return False
     if is_key_like(value):
         return True
     return (

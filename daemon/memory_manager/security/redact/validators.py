@@ -15,7 +15,11 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from memory_manager.security.redact.placeholders import is_placeholder
-from memory_manager.security.redact.randomness import case_runs, looks_random
+from memory_manager.security.redact.randomness import (
+    MIN_CHARACTERS_PER_RUN,
+    case_runs,
+    looks_random,
+)
 
 Validator = Callable[[str, int, int], bool]
 """(text, start, end of the match) -> whether it counts."""
@@ -121,11 +125,18 @@ def secret_key_body(text: str, start: int, end: int) -> bool:
 
 
 def random_body(text: str, start: int, end: int) -> bool:
-    """What follows the first underscore or hyphen looks drawn at random."""
+    """What follows the first underscore or hyphen is no name in lower case: digits, letters of
+    both cases, or pairs of letters that no word holds.
+    """
     body = text[start:end]
     cut = max(body.find("_"), body.find("-") if "_" not in body[:12] else -1) + 1
     rest = body[cut:]
-    return sum(c.isdigit() for c in rest) >= 2 or looks_random(rest)
+    upper, lower, digit = _classes(rest)
+    return (
+        (upper and lower and (digit or case_runs(rest) < MIN_CHARACTERS_PER_RUN + 0.6))
+        or sum(c.isdigit() for c in rest) >= 2
+        or looks_random(rest)
+    )
 
 
 def edges_random(text: str, start: int, end: int) -> bool:

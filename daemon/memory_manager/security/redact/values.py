@@ -200,6 +200,8 @@ def _has_random_word(value: str) -> bool:
             return True
         if case_runs(part) < 2 and len(part) >= 6 and not part.isupper():
             return True
+        if len(part) >= 8 and digits and case_runs(part) < 2.2 and not part.isupper():
+            return True
         if len(part) >= 12 and digits >= 2 and case_runs(part) < MIN_CHARACTERS_PER_RUN:
             return True
     return False
