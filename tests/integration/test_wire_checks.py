@@ -118,6 +118,10 @@ def test_w1_w9_a_key_is_known_under_both_prefixes_and_for_one_credential(
             assert answer.headers["Idempotent-Replay"] == "true"
         answer = agent.post(again, {**other, "idempotency_key": key})
         assert answer.body == first.body
+    for poorer in ({}, {"content": 7, "path": None, "context": []}):
+        answer = agent.post(path, poorer, **{"Idempotency-Key": key})
+        assert (answer.status, answer.body) == (first.status, first.body)
+        assert answer.headers["Idempotent-Replay"] == "true"
     with served.wire(served.add_agent(f"other-{bucket}")) as stranger:
         answer = stranger.post(path, body, **{"Idempotency-Key": key})
         assert answer.status in (200, 201)

@@ -36,11 +36,11 @@ from memory_manager.api.errors import (
     WrongCredential,
     error_response,
 )
+from memory_manager.api.labels import asserted_identity
 from memory_manager.api.protocol import DoorProtocol
 from memory_manager.api.rate_limit import RateLimit
 from memory_manager.api.rules import BodyType, Rule
 from memory_manager.api.skill_refusals import is_skill_path, skill_refusal
-from memory_manager.auth.agent_identity import identity_from_headers
 from memory_manager.auth.local_peer import peer_uid_pid
 from memory_manager.base.errors import MemlocketError
 from memory_manager.service.logs import level_of, log_event
@@ -134,7 +134,7 @@ class Checks:
         known = request.match_info.http_exception is None
         if known and request.method in _BODY_METHODS:
             call.body = await _read_body(request, rule)
-        call.identity = identity_from_headers(
+        call.identity = asserted_identity(
             request.headers.get("X-Memory-OS-Agent-ID"),
             request.headers.get("X-Memory-OS-Agent-Instance-ID"),
         )

@@ -12,8 +12,10 @@ from aiohttp import web
 
 from memory_manager.api.answers import raw_json_response
 from memory_manager.api.calls import Call, call_of
-from memory_manager.api.operations.answer import Answer
+from memory_manager.api.errors import InvalidFields
+from memory_manager.api.operations.answer import Answer, first_answer
 from memory_manager.api.routing import RouteHandler, daemon_of
+from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault.idempotency import IdempotencyKey
@@ -64,6 +66,15 @@ def writing(operation: WritingOperation) -> RouteHandler:
         body = call.json_object()
         key = request_key(request, body)
         arguments: dict[str, object] = {**body, **request.match_info}
-        return written_response(await operation(daemon_of(request), call, arguments, key))
+        daemon = daemon_of(request)
+        try:
+            answer = await operation(daemon, call, arguments, key)
+        except (InvalidFields, InvalidInput):
+            # the key alone decides: queued replays leave out what their first attempt had
+            earlier = None if key is None else await first_answer(daemon, key)
+            if earlier is None:
+                raise
+            answer = earlier
+        return written_response(answer)
 
     return handle

@@ -18,6 +18,12 @@ from aiohttp_asgi.resource import ASGIContext
 from memory_manager.api.answers import FIXED_HEADERS, JSON_TYPE, json_response
 from memory_manager.api.calls import Access, call_of
 from memory_manager.api.errors import InvalidJson, MethodNotAllowed, error_response
+from memory_manager.api.mcp.frames import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    is_message,
+    without_input,
+)
 from memory_manager.api.routing import Route
 from memory_manager.api.strict_json import parse_value
 from memory_manager.service.daemon import Daemon
@@ -28,9 +34,9 @@ if TYPE_CHECKING:
 
 PATH: Final = "/mcp"
 ALLOWED: Final = "POST, DELETE"
-PARSE_ERROR: Final = -32700
 
 _ACCEPT: Final = b"accept"
+_LENGTH: Final = b"content-length"
 _BOTH_TYPES: Final = b"application/json, text/event-stream"
 
 _Message = MutableMapping[str, Any]
@@ -67,17 +73,19 @@ class McpMount:
         """One JSON-RPC message."""
         call = call_of(request)
         try:
-            parse_value(call.body)
+            message = parse_value(call.body)
         except InvalidJson as error:
-            refusal = {"code": PARSE_ERROR, "message": error.message}
-            return json_response({"jsonrpc": "2.0", "id": None, "error": refusal}, status=400)
+            return _refused(PARSE_ERROR, error.message)
+        if not is_message(message):
+            return _refused(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message.")
         manager = await self._manager()
 
         async def application(scope: _Message, _receive: _Receive, send: _Send) -> None:
             scope["type"] = "http"  # whatever an Upgrade header says
             scope["state"] = {"call": call}
             # every client takes JSON; one that says otherwise, or nothing, gets it all the same
-            headers = [pair for pair in scope["headers"] if pair[0] != _ACCEPT]
+            # a blank value is one that an editor did not fill in (xmemo.md 1, rule 16)
+            headers = [pair for pair in scope["headers"] if pair[0] != _ACCEPT and pair[1].strip()]
             scope["headers"] = [*headers, (_ACCEPT, _BOTH_TYPES)]
             await manager.handle_request(scope, _once(call.body), _with_headers(send, call))
 
@@ -123,6 +131,12 @@ async def _no_session(_request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
+def _refused(code: int, message: str) -> web.Response:
+    """A refusal of what is no message of the protocol; nothing of it is repeated."""
+    error = {"code": code, "message": message}
+    return json_response({"jsonrpc": "2.0", "id": None, "error": error}, status=400)
+
+
 def _once(body: bytes) -> _Receive:
     given = False
 
@@ -137,15 +151,33 @@ def _once(body: bytes) -> _Receive:
 
 
 def _with_headers(send: _Send, call: Any) -> _Send:
-    """The headers of every answer of ours; the checks cannot add them to one that has begun."""
+    """The headers of every answer of ours; the checks cannot add them to one that has begun.
+
+    The head waits for the body, whose length may shrink.
+    """
+    head: _Message | None = None
 
     async def send_on(message: _Message) -> None:
+        nonlocal head
         if message["type"] == "http.response.start":
-            headers = {name.lower(): value for name, value in message.get("headers", ())}
-            headers.setdefault(b"content-type", JSON_TYPE.encode())
-            for name, value in {**FIXED_HEADERS, "X-Request-ID": call.request_id}.items():
-                headers[name.lower().encode()] = value.encode()
-            message = {**message, "headers": list(headers.items())}
-        await send(message)
+            head = message
+            return
+        body = message.get("body", b"")
+        if head is not None and not message.get("more_body"):
+            body = without_input(body)
+        if head is not None:
+            await send({**head, "headers": _headers(head, call, body)})
+            head = None
+        await send({**message, "body": body})
 
     return send_on
+
+
+def _headers(head: _Message, call: Any, body: bytes) -> list[tuple[bytes, bytes]]:
+    headers = {name.lower(): value for name, value in head.get("headers", ())}
+    headers.setdefault(b"content-type", JSON_TYPE.encode())
+    if _LENGTH in headers:
+        headers[_LENGTH] = str(len(body)).encode()
+    for name, value in {**FIXED_HEADERS, "X-Request-ID": call.request_id}.items():
+        headers[name.lower().encode()] = value.encode()
+    return list(headers.items())

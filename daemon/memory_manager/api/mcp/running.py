@@ -12,10 +12,11 @@ from typing import Final, cast
 
 from memory_manager.api.calls import Call
 from memory_manager.api.errors import Fault, InvalidFields, InvalidJson
+from memory_manager.api.labels import asserted_identity
 from memory_manager.api.mcp.tool import ToolAnswer, ToolCall
 from memory_manager.api.operations.answer import Answer
 from memory_manager.api.strict_json import parse_object
-from memory_manager.auth.agent_identity import AgentIdentity, identity_from_headers
+from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault.idempotency import IdempotencyKey
@@ -72,7 +73,7 @@ def _object(name: str, value: object) -> Mapping[str, object]:
 
 def labelled(call: Call, arguments: Mapping[str, object]) -> Call:
     """The call with the labels that count: a header wins over the argument of the same name."""
-    asserted = identity_from_headers(
+    asserted = asserted_identity(
         _optional_text(arguments.get(_AGENT_ID)), _optional_text(arguments.get(_INSTANCE_ID))
     )
     identity = AgentIdentity(

@@ -41,6 +41,12 @@ def answer(body: Mapping[str, object], status: int = 200) -> Answer:
     return Answer(status, json_text(body))
 
 
+async def first_answer(daemon: Daemon, key: IdempotencyKey) -> Answer | None:
+    """What a key got before, for a replay whose own body says too little; None for a new key."""
+    stored = await daemon.store().read(lambda connection: idempotency.lookup(connection, key))
+    return None if stored is None else Answer(stored.status, stored.body_json, replayed=True)
+
+
 async def written(
     daemon: Daemon,
     call: Call,

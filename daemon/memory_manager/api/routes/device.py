@@ -8,13 +8,13 @@ from aiohttp import web
 
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, call_of
+from memory_manager.api.labels import declared_name
 from memory_manager.api.parsing import Fields
 from memory_manager.api.routes.oauth import plain_errors
 from memory_manager.api.routing import Route, daemon_of
-from memory_manager.auth.logins import LIFE_SECONDS, LoginKind, Poll, shown_name
+from memory_manager.auth.logins import LIFE_SECONDS, LoginKind, Poll
 from memory_manager.auth.scopes import Scope, format_scopes, known_scopes
 from memory_manager.base.errors import MemlocketError
-from memory_manager.vault.credentials import UNNAMED_CLIENT
 from memory_manager.vault.status import VaultState
 
 MAX_CLIENT_CHARACTERS: Final = 256
@@ -58,7 +58,7 @@ async def start(request: web.Request) -> web.Response:
     fields = Fields.of_body(body)
     declared = (fields.text("client_id", limit=None) or "")[:MAX_CLIENT_CHARACTERS]
     fields.check()
-    name = shown_name(declared, UNNAMED_CLIENT)
+    name = declared_name(declared)
     desk = daemon_of(request).logins.desk
     asked = body.get("scopes", body.get("scope"))
     login, device_code = desk.start(LoginKind.DEVICE, name, asked_scopes(asked))

@@ -11,16 +11,15 @@ from aiohttp import web
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, Call, call_of
 from memory_manager.api.errors import error_response
+from memory_manager.api.labels import declared_name
 from memory_manager.api.routing import Route, RouteHandler, daemon_of
 from memory_manager.api.rules import BodyType
 from memory_manager.api.strict_json import parse_object
 from memory_manager.auth.errors import InvalidRedirectUri
-from memory_manager.auth.logins import shown_name
 from memory_manager.auth.oauth_rules import check_redirect_uri, names_us
 from memory_manager.auth.scopes import format_scopes, known_scopes
 from memory_manager.base.errors import MemlocketError
 from memory_manager.service.daemon import Daemon
-from memory_manager.vault.credentials import UNNAMED_CLIENT
 from memory_manager.vault.grants import GrantTokens
 
 MAX_NAME_CHARACTERS: Final = 128
@@ -89,7 +88,7 @@ async def register(request: web.Request) -> web.Response:
         accepted = [check_redirect_uri(_string(uri)) for uri in cast("list[object]", uris)]
     except InvalidRedirectUri as error:
         return refused("invalid_redirect_uri", error.message)
-    name = shown_name(_string(body.get("client_name"))[:MAX_NAME_CHARACTERS], UNNAMED_CLIENT)
+    name = declared_name(_string(body.get("client_name"))[:MAX_NAME_CHARACTERS])
     client = daemon_of(request).logins.register(name, accepted)
     return json_response(
         {
