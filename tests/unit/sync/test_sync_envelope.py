@@ -193,6 +193,7 @@ def test_payloads_come_back_and_lies_about_parents_or_content_do_not() -> None:
         (made.replace(b'"v":1', b'"v":2'), parents),
         (b"hello vault", ()),
         (encode_payload(Kind.MEMORY, TIME, (), {"content": "a", "content_sha256": "00"}), ()),
+        (encode_payload(Kind.MEMORY, TIME, (), {"content": 1, "content_sha256": "00"}), ()),
     ):
         with pytest.raises(RowRefused):
             read_payload(opened(bytes_, told))

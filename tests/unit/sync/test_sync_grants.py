@@ -11,6 +11,7 @@ import pytest
 from sync_world import Founded, Keys
 
 from memory_manager.sync.errors import MalformedMessage
+from memory_manager.sync.wire import canonical
 from memory_manager.sync.wire.enrolment import (
     Invitation,
     NewKeys,
@@ -108,6 +109,26 @@ def test_other_spellings_of_a_grant_are_refused() -> None:
     for changed in (raw.replace(b":", b": ", 1), raw[:-1], raw.replace(b"expires", b"expiry")):
         with pytest.raises(MalformedMessage):
             read_grant(changed)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"expires": "never"},
+        {"expires": True},
+        {"fields": [1]},
+        {"fields": "content"},
+        {"record": ""},
+        {"nonce": "06"},
+        {"dot": 7},
+        {"v": 2},
+    ],
+    ids=lambda members: "-".join(members),
+)
+def test_a_grant_with_members_of_another_form_is_refused(members: dict[str, Any]) -> None:
+    document = {**canonical.decode(GRANT.document()), **members}
+    with pytest.raises(MalformedMessage):
+        read_grant(canonical.encode(document))
 
 
 # -- enrolment (T63)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeGuard
 
 from memory_manager.sync.errors import MalformedMessage
 
@@ -36,6 +36,21 @@ def decode(data: bytes) -> dict[str, Any]:
     if not isinstance(document, dict) or encode(document) != data:
         raise MalformedMessage
     return document
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether a member is a whole number from 0 on; ``true`` is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def hex_bytes(text: object, size: int) -> bytes:
+    """The ``size`` bytes of a member in lower-case hex; ValueError or TypeError otherwise."""
+    if not isinstance(text, str):
+        raise TypeError("hex is text")
+    raw = bytes.fromhex(text)
+    if len(raw) != size or raw.hex() != text:
+        raise ValueError("hex of another length or spelling")
+    return raw
 
 
 def _check(value: object) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.wire import labels
+from memory_manager.sync.wire.canonical import hex_bytes
 from memory_manager.vault.kdf import (
     KEY_BYTES,
     NONCE_BYTES,
@@ -61,11 +62,9 @@ class Dot:
         return self.pack().hex()
 
 
-def dot_from_hex(text: str) -> Dot:
-    """The dot of 48 lower-case hex digits; ValueError otherwise."""
-    raw = bytes.fromhex(text)
-    if len(raw) != labels.DOT_BYTES or raw.hex() != text:
-        raise ValueError("a dot is 48 lower-case hex digits")
+def dot_from_hex(text: object) -> Dot:
+    """The dot of 48 lower-case hex digits; ValueError or TypeError otherwise."""
+    raw = hex_bytes(text, labels.DOT_BYTES)
     return Dot(raw[: labels.ID_BYTES], int.from_bytes(raw[labels.ID_BYTES :], "big"))
 
 

@@ -10,7 +10,8 @@ from nacl.signing import SigningKey
 
 from memory_manager.sync.errors import MalformedMessage
 from memory_manager.sync.wire import canonical, labels
-from memory_manager.sync.wire.envelope import Dot, is_indexable
+from memory_manager.sync.wire.canonical import hex_bytes, is_count
+from memory_manager.sync.wire.envelope import Dot, dot_from_hex, is_indexable
 from memory_manager.sync.wire.log import signature_verifies
 from memory_manager.sync.wire.roster import Member
 
@@ -89,19 +90,21 @@ def read_grant(document: bytes) -> Grant:
     """The grant in canonical bytes; MalformedMessage otherwise."""
     members = canonical.decode(document)
     try:
-        raw_dot = bytes.fromhex(members["dot"])
+        fields, expires = members["fields"], members["expires"]
+        if not is_count(expires) or not all(isinstance(name, str) for name in fields):
+            raise MalformedMessage
         grant = Grant(
-            bytes.fromhex(members["vault"]),
-            bytes.fromhex(members["record"]),
-            Dot(raw_dot[: labels.ID_BYTES], int.from_bytes(raw_dot[labels.ID_BYTES :], "big")),
-            bytes.fromhex(members["sha256"]),
-            tuple(members["fields"]),
-            bytes.fromhex(members["server"]),
-            bytes.fromhex(members["nonce"]),
-            members["expires"],
+            hex_bytes(members["vault"], labels.ID_BYTES),
+            hex_bytes(members["record"], labels.ID_BYTES),
+            dot_from_hex(members["dot"]),
+            hex_bytes(members["sha256"], labels.HASH_BYTES),
+            tuple(fields),
+            hex_bytes(members["server"], labels.HASH_BYTES),
+            hex_bytes(members["nonce"], NONCE_BYTES),
+            expires,
         )
-        if len(raw_dot) == labels.DOT_BYTES and grant.document() == document:
-            return grant
     except (KeyError, ValueError, TypeError):
-        pass
-    raise MalformedMessage
+        raise MalformedMessage from None
+    if grant.document() != document:
+        raise MalformedMessage
+    return grant

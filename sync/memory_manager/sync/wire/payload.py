@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from memory_manager.sync.errors import MalformedMessage, RowRefused, SyncCode
 from memory_manager.sync.wire import canonical
+from memory_manager.sync.wire.canonical import is_count
 from memory_manager.sync.wire.envelope import Dot, OpenedRow, dot_from_hex, parents_hash
 
 VERSION: Final = 1
@@ -86,7 +87,7 @@ def _parse(fields: Mapping[str, Any]) -> Payload:
     if fields["v"] != VERSION:
         raise ValueError("unknown payload version")
     ms, counter, device = fields["hlc"]
-    if not (_is_count(ms) and _is_count(counter) and isinstance(device, str)):
+    if not (is_count(ms) and is_count(counter) and isinstance(device, str)):
         raise ValueError("a hybrid time is two counts and a device")
     parents = tuple(dot_from_hex(text) for text in fields["parents"])
     if list(parents) != sorted(set(parents)):
@@ -95,10 +96,8 @@ def _parse(fields: Mapping[str, Any]) -> Payload:
     mode = DeletionMode(fields["mode"]) if kind is Kind.TOMBSTONE else None
     content = fields.get("content")
     if content is not None:
+        if not isinstance(content, str):
+            raise TypeError("content is text")
         if hashlib.sha256(content.encode()).hexdigest() != fields["content_sha256"]:
             raise ValueError("the content is not what its hash says")
     return Payload(kind, HybridTime(ms, counter, device), parents, mode, fields)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

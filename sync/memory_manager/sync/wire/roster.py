@@ -16,6 +16,7 @@ from nacl.signing import SigningKey
 
 from memory_manager.sync.errors import MalformedMessage, SyncCode, SyncRefused
 from memory_manager.sync.wire import canonical, labels
+from memory_manager.sync.wire.canonical import hex_bytes, is_count
 from memory_manager.sync.wire.log import signature_verifies
 from memory_manager.vault.kdf import labelled_hash
 
@@ -218,11 +219,11 @@ def _read(entry: SignedEntry) -> dict[str, Any]:
         names = set(document) - _COMMON
         complete = set(document) >= _COMMON and required <= names <= required | optional
         counts = (document["idx"], document["at_seq"])
-        if not complete or document["v"] != VERSION or not all(map(_is_count, counts)):
+        if not complete or document["v"] != VERSION or not all(map(is_count, counts)):
             raise MalformedMessage
-        _hex(document["vault"], labels.ID_BYTES)
-        _hex(document["by"], labels.ID_BYTES)
-        _hex(document["prev"], labels.HASH_BYTES)
+        hex_bytes(document["vault"], labels.ID_BYTES)
+        hex_bytes(document["by"], labels.ID_BYTES)
+        hex_bytes(document["prev"], labels.HASH_BYTES)
     except (MalformedMessage, KeyError, ValueError, TypeError):
         raise SyncRefused(SyncCode.ROSTER_FORK, "A roster entry is malformed.") from None
     return document
@@ -238,7 +239,7 @@ def _member(document: object, idx: int) -> Member:
         if not isinstance(document, Mapping):
             raise MalformedMessage
         return Member(
-            _hex(document["id"], labels.ID_BYTES),
+            hex_bytes(document["id"], labels.ID_BYTES),
             Role(document["role"]),
             _key(document["ed25519"]),
             _key(document["x25519"]),
@@ -251,42 +252,28 @@ def _member(document: object, idx: int) -> Member:
 
 def _target(members: Mapping[bytes, Member], document: Mapping[str, Any]) -> Member:
     try:
-        return members[_hex(document["target"], labels.ID_BYTES)]
+        return members[hex_bytes(document["target"], labels.ID_BYTES)]
     except (KeyError, ValueError, TypeError):
         raise SyncRefused(SyncCode.UNKNOWN_DEVICE) from None
 
 
 def _cut(member: Member, seq: object, head: object) -> Member:
     try:
-        if not isinstance(seq, int) or not _is_count(seq):
+        if not is_count(seq):
             raise ValueError("a cut is a log position")
-        return dataclasses.replace(member, cut=seq, cut_head=_hex(head, labels.HASH_BYTES))
+        return dataclasses.replace(member, cut=seq, cut_head=hex_bytes(head, labels.HASH_BYTES))
     except (ValueError, TypeError):
         raise SyncRefused(SyncCode.ROSTER_FORK, "A roster entry is malformed.") from None
 
 
 def _epoch(document: object) -> tuple[int, bytes]:
     try:
-        if not isinstance(document, Mapping) or not _is_count(document["e"]):
+        if not isinstance(document, Mapping) or not is_count(document["e"]):
             raise MalformedMessage
-        return int(document["e"]), _hex(document["kid"], labels.ID_BYTES)
+        return int(document["e"]), hex_bytes(document["kid"], labels.ID_BYTES)
     except (MalformedMessage, KeyError, ValueError, TypeError):
         raise SyncRefused(SyncCode.ROSTER_FORK, "A roster entry is malformed.") from None
 
 
 def _key(text: object) -> bytes:
-    return _hex(text, labels.HASH_BYTES)
-
-
-def _hex(text: object, size: int) -> bytes:
-    """Exactly ``size`` bytes in lower-case hex; ValueError or TypeError otherwise."""
-    if not isinstance(text, str):
-        raise TypeError("hex is text")
-    raw = bytes.fromhex(text)
-    if len(raw) != size or raw.hex() != text:
-        raise ValueError("hex of another length or spelling")
-    return raw
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return hex_bytes(text, labels.HASH_BYTES)
