@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from memory_manager.auth.scopes import Scope
 from memory_manager.auth.tokens import TOKEN_RANDOM_BYTES, new_token, token_digest
 from memory_manager.base.identifiers import CredentialId
+from memory_manager.security.redact import sanitize_server_write
 from memory_manager.vault import audit, credentials
 from memory_manager.vault.credentials import Credential, CredentialKind
 from memory_manager.vault.row_codec import encode_json
@@ -158,10 +159,12 @@ def _drop_expired(transaction: Transaction, credential_id: CredentialId) -> None
 
 
 def _save_client(transaction: Transaction, client: OAuthClient) -> None:
+    """Remember a client but for addresses with a secret in them: those last until a restart."""
+    kept = [uri for uri in client.redirect_uris if not sanitize_server_write(uri).applied]
     transaction.connection.execute(
         "INSERT INTO oauth_client(id, name, redirect_uris, created_at_ms) VALUES(?, ?, ?, ?)"
         " ON CONFLICT(id) DO NOTHING",
-        (client.id, client.name, encode_json(list(client.redirect_uris)), transaction.now_ms),
+        (client.id, client.name, encode_json(kept), transaction.now_ms),
     )
     # clients register anew at every attempt: those without a live grant go, the oldest first
     transaction.connection.execute(
