@@ -88,7 +88,9 @@ class Verdict:
         worst = min(vendors, key=lambda name: vendors[name].share)
         quiet = _sum(self.quiet)
         zero = _sum({n: t for n, t in self.quiet.items() if n.split(":")[0] in ZERO_GROUPS})
-        hidden, leaks = _sum(self.hidden), _sum(self.row_leaks)
+        hidden = _sum(self.hidden)
+        leaks = _sum({n: t for n, t in self.row_leaks.items() if not n.startswith("cut:")})
+        cuts = _sum({n: t for n, t in self.row_leaks.items() if n.startswith("cut:")})
         return [
             Gate("removed, all positives", total.share, 0.985, True, f"{total.total}"),
             Gate("worst vendor family", vendors[worst].share, 0.97, True, worst),
@@ -100,6 +102,7 @@ class Verdict:
             Gate("useful context lost", 1 - self.kept.share, 0.01, False, f"{self.kept.total}"),
             Gate("idempotent", self.stable.share, 1.0, True, f"{self.stable.total}"),
             Gate("row leaks", leaks.total - leaks.right, 0, False, f"{leaks.total}"),
+            Gate("tokens cut over fields, removed", cuts.share, 0.75, True, f"{cuts.total}"),
         ]
 
     def table(self) -> str:

@@ -93,6 +93,10 @@ def _text(value: object) -> object:
     return str(value)
 
 
+# cuts that the contract names; of others it asks for the best effort
+SURE_SPLITS = ("pem-title", "pem-path", "pem-cut", "pem-lines", "aws-metadata", "aws-leaves")
+
+
 def split_rows(draw: Draw) -> dict[str, tuple[Row, Value]]:
     """Rows of which two strings together hold a secret."""
     key = pem(draw, "plain")

@@ -22,7 +22,7 @@ from secrets_generator_harmless import harmless
 from secrets_generator_keys import key_shapes
 from secrets_generator_languages import language_shapes
 from secrets_generator_phrases import coded_samples, harmless_phrases, phrase_samples
-from secrets_generator_rows import KEYED, PLACES, Row, split_rows
+from secrets_generator_rows import KEYED, PLACES, SURE_SPLITS, Row, split_rows
 from secrets_generator_veiled import veiled_samples
 from secrets_generator_vendors import vendor_shapes
 
@@ -137,7 +137,8 @@ def rows(seed: str, share: float = 1.0) -> Iterator[tuple[str, Row, tuple[str, .
             yield f"keyed:{name}", place(secret), (secret,)
     for _ in range(max(2, int(8 * share))):
         for name, (row, value) in split_rows(draw).items():
-            yield f"split:{name}", row, value.secrets
+            group = "split" if name in SURE_SPLITS else "cut"
+            yield f"{group}:{name}", row, value.secrets
 
 
 def _chosen_shapes(found: list[Shape], share: float, draw: Draw) -> list[Shape]:
