@@ -1,4 +1,5 @@
-"""Parsed requests about records beside memories (xmemo.md 6.6-6.9): values, nothing of HTTP.
+"""Parsed requests about states, events, reminders and decisions (xmemo.md 6.6, 6.7), and what every
+request about a record beside memories shares: values, nothing of HTTP.
 
 Limits and lists are clamped; an absent, null or empty member counts as unset.
 """
@@ -10,13 +11,6 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from memory_manager.api.money import (
-    DEFAULT_CURRENCY,
-    Month,
-    parse_amount,
-    parse_currency,
-    parse_month,
-)
 from memory_manager.api.parsing import WILDCARD, Fields
 from memory_manager.vault.item_fields import ItemStatus
 from memory_manager.vault.items import ItemFilter
@@ -35,7 +29,6 @@ MAX_TTL_SECONDS: Final = 2_592_000
 MAX_STATE_TEXT: Final = 20_000  # characters; no client sends longer ones
 MAX_RESOLUTION: Final = 12_000
 MAX_OPTIONS: Final = 20
-MAX_SNAPSHOT_ENTRIES: Final = 100
 DEFAULT_EVENT_TYPE: Final = "event"
 DEFAULT_LIST_LIMIT: Final = 20
 MAX_LIST_LIMIT: Final = 500
@@ -111,7 +104,7 @@ def parse_reminder(values: Mapping[str, object]) -> MemoryDraft:
         "due_at_ms": fields.time("due_at"),
         "session_id": fields.text("session_id"),
     }
-    draft = _draft(fields, RecordKind.REMINDER, content, "reminders", MemoryType.WORKING, item)
+    draft = item_draft(fields, RecordKind.REMINDER, content, "reminders", MemoryType.WORKING, item)
     fields.check()
     return draft
 
@@ -125,7 +118,7 @@ def parse_event(values: Mapping[str, object]) -> MemoryDraft:
         "occurred_at_ms": fields.time("occurred_at"),
         "session_id": fields.text("session_id"),
     }
-    draft = _draft(fields, RecordKind.EVENT, content, "timeline", MemoryType.EPISODIC, item)
+    draft = item_draft(fields, RecordKind.EVENT, content, "timeline", MemoryType.EPISODIC, item)
     fields.check()
     return draft
 
@@ -134,7 +127,7 @@ def parse_timeline(values: Mapping[str, object]) -> ItemListRequest:
     """GET /v1/timeline: bucket ``work`` unless another one, or ``%``, is asked for."""
     fields = Fields.of_query(values)
     bucket = fields.text("bucket") or ITEM_BUCKET
-    since, until = time_bounds(fields)
+    since, until = fields.time_bounds()
     asked = ItemListRequest(
         ItemFilter(
             kind=RecordKind.EVENT,
@@ -151,14 +144,6 @@ def parse_timeline(values: Mapping[str, object]) -> ItemListRequest:
     return asked
 
 
-def time_bounds(fields: Fields) -> tuple[int | None, int | None]:
-    """``[since, until)``; ``until`` must be later."""
-    since, until = fields.time("since"), fields.time("until")
-    if since is not None and until is not None and until <= since:
-        fields.refuse("until", "must be later than since")
-    return since, until
-
-
 def parse_decision(values: Mapping[str, object]) -> MemoryDraft:
     """POST /v1/decisions: something to be decided, and maybe between what."""
     fields = Fields.of_body(values)
@@ -170,7 +155,7 @@ def parse_decision(values: Mapping[str, object]) -> MemoryDraft:
         "session_id": fields.text("session_id"),
         "options": fields.texts("options", limit=MAX_STATE_TEXT, most=MAX_OPTIONS),
     }
-    draft = _draft(fields, RecordKind.DECISION, content, "decisions", MemoryType.WORKING, item)
+    draft = item_draft(fields, RecordKind.DECISION, content, "decisions", MemoryType.WORKING, item)
     fields.check()
     return draft
 
@@ -181,139 +166,6 @@ def parse_resolution(values: Mapping[str, object]) -> str:
     resolution = fields.required_text("resolution", limit=MAX_RESOLUTION)
     fields.check()
     return resolution
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SnapshotRequest:
-    """What a restart snapshot shall hold, and how many of each list at most."""
-
-    draft: TimedDraft
-    state_key: str
-    timeline_limit: int
-    reminder_limit: int
-    decision_limit: int
-
-
-def parse_snapshot(values: Mapping[str, object]) -> SnapshotRequest:
-    """POST /v1/restart/snapshot."""
-    fields = Fields.of_body(values)
-    state_key = fields.filter_text("state_key") or DEFAULT_STATE_KEY
-    label = fields.text("label", limit=MAX_STATE_TEXT)
-    item = {"label": label, "session_id": fields.text("session_id"), "state_key": state_key}
-    content = label or "Restart snapshot"
-    draft = _draft(
-        fields, RecordKind.SNAPSHOT, content, "restart/snapshots", MemoryType.WORKING, item
-    )
-    request = SnapshotRequest(
-        TimedDraft(draft, parse_ttl(fields, None)),
-        state_key,
-        *(
-            fields.clamped(name, DEFAULT_LIST_LIMIT, 0, MAX_SNAPSHOT_ENTRIES)
-            for name in ("timeline_limit", "reminder_limit", "decision_limit")
-        ),
-    )
-    fields.check()
-    return request
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RestoreSnapshotRequest:
-    """Which snapshot (``snapshot_id``, else the newest that passes) and what to do with it."""
-
-    snapshot_id: str | None
-    filter: ItemFilter
-    restore_state: bool
-    record_event: bool
-    target_session_id: str | None
-    ttl_seconds: int | None
-
-
-def parse_restore_snapshot(values: Mapping[str, object]) -> RestoreSnapshotRequest:
-    """POST /v1/restart/restore."""
-    fields = Fields.of_body(values)
-    request = RestoreSnapshotRequest(
-        snapshot_id=fields.text("snapshot_id"),
-        filter=ItemFilter(
-            kind=RecordKind.SNAPSHOT,
-            bucket=fields.filter_text("bucket"),
-            scope=fields.filter_text("scope"),
-            session_id=fields.filter_text("source_session_id"),
-            label=fields.filter_text("state_key"),
-        ),
-        restore_state=fields.flag("restore_state", default=True),
-        record_event=fields.flag("record_restore_event", default=True),
-        target_session_id=fields.text("target_session_id"),
-        ttl_seconds=parse_ttl(fields, DEFAULT_STATE_TTL_SECONDS),
-    )
-    fields.check()
-    return request
-
-
-def parse_expense(values: Mapping[str, object]) -> MemoryDraft:
-    """What was bought, for how much, when (now unless said) and in which currency."""
-    fields = Fields.of_body(values)
-    content = fields.required_text("item", limit=MAX_STATE_TEXT)
-    given = fields.mapping("metadata") or {}
-    extra = {
-        name: text
-        for name in ("category", "note", "merchant")
-        if (text := fields.text(name, limit=MAX_STATE_TEXT)) is not None
-    }
-    item = {
-        "amount_micros": parse_amount(fields, "amount"),
-        "currency": parse_currency(fields) or DEFAULT_CURRENCY,
-        "spent_at_ms": fields.time("spent_at") or fields.time("occurred_at"),
-    }
-    draft = _draft(fields, RecordKind.EXPENSE, content, "ledger", MemoryType.EPISODIC, item)
-    fields.check()
-    return dataclasses.replace(draft, metadata={**given, **extra})
-
-
-def parse_transactions(values: Mapping[str, object], now_ms: int) -> ItemListRequest:
-    """Expenses of a month if one is named, of ``[since, until)``, or all."""
-    fields = Fields.of_query(values)
-    since, until = time_bounds(fields)
-    if fields.raw("month") not in (None, "") or fields.raw("year") not in (None, ""):
-        month = parse_month(fields, now_ms)
-        since, until = month.since_ms, month.until_ms
-    asked = ItemListRequest(
-        ItemFilter(
-            kind=RecordKind.EXPENSE,
-            bucket=fields.filter_text("bucket"),
-            scope=fields.filter_text("scope"),
-            label=parse_currency(fields),
-            since_ms=since,
-            until_ms=until,
-        ),
-        list_limit(fields),
-    )
-    fields.check()
-    return asked
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MonthRequest:
-    month: Month
-    filter: ItemFilter  # its label is the currency that was asked for
-
-
-def parse_monthly_summary(values: Mapping[str, object], now_ms: int) -> MonthRequest:
-    """GET /v1/me/ledger/monthly-summary."""
-    fields = Fields.of_query(values)
-    month = parse_month(fields, now_ms)
-    request = MonthRequest(
-        month,
-        ItemFilter(
-            kind=RecordKind.EXPENSE,
-            bucket=fields.filter_text("bucket"),
-            scope=fields.filter_text("scope"),
-            label=parse_currency(fields),
-            since_ms=month.since_ms,
-            until_ms=month.until_ms,
-        ),
-    )
-    fields.check()
-    return request
 
 
 def parse_note(values: Mapping[str, object]) -> str | None:
@@ -356,7 +208,7 @@ def _write_bucket(fields: Fields) -> str:
     return fields.filter_text("bucket") or ITEM_BUCKET
 
 
-def _draft(
+def item_draft(
     fields: Fields,
     kind: RecordKind,
     content: str,

@@ -128,6 +128,13 @@ class Fields:
             self.refuse(field, "must be an RFC 3339 time with an offset", "datetime")
             return None
 
+    def time_bounds(self) -> tuple[int | None, int | None]:
+        """``[since, until)`` as UTC milliseconds; ``until`` must be later."""
+        since, until = self.time("since"), self.time("until")
+        if since is not None and until is not None and until <= since:
+            self.refuse("until", "must be later than since")
+        return since, until
+
     def choice(self, field: str, choices: Mapping[str, _T]) -> _T | None:
         """One of the named values."""
         value = self.text(field)

@@ -167,9 +167,7 @@ def parse_restore(values: Mapping[str, object]) -> RestoreRequest:
 
 def parse_filter(fields: Fields, *, axis: TimeAxis = TimeAxis.CREATED_AT) -> RowFilter:
     """The filters of xmemo.md 4.7 and the temporal bounds ``[since, until)``."""
-    since, until = fields.time("since"), fields.time("until")
-    if since is not None and until is not None and until <= since:
-        fields.refuse("until", "must be later than since")
+    since, until = fields.time_bounds()
     return RowFilter(
         bucket=fields.filter_text("bucket"),
         scope=fields.filter_text("scope"),

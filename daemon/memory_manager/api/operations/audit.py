@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import Call
-from memory_manager.api.item_requests import list_limit, time_bounds
+from memory_manager.api.item_requests import list_limit
 from memory_manager.api.operations.answer import Answer, answer
 from memory_manager.api.parsing import Fields
 from memory_manager.base.times import rfc3339
@@ -20,7 +20,7 @@ async def list_audit_events(daemon: Daemon, call: Call, arguments: Mapping[str, 
     """``events``, newest first. Agents see what happened to records; the owner sees all."""
     fields = Fields.of_query(arguments)
     action, target_id = fields.filter_text("action"), fields.filter_text("target_id")
-    since, until = time_bounds(fields)
+    since, until = fields.time_bounds()
     limit = list_limit(fields)
     fields.check()
 
@@ -44,7 +44,7 @@ async def audit_consolidation(
 ) -> Answer:
     """Nothing merges memories here by itself, so the list is always empty."""
     fields = Fields.of_query(arguments)
-    time_bounds(fields)
+    fields.time_bounds()
     fields.check()
     daemon.store()
     return answer({"actions": [], "events": [], "total": 0})

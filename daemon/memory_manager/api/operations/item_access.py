@@ -20,13 +20,20 @@ from memory_manager.vault import items, queries
 from memory_manager.vault.rows import MemoryRow, RecordKind
 
 
+def readable_row(connection: Connection, record_id: MemoryId) -> MemoryRow | None:
+    """The live row of an id, of any kind; None for one that expired or that the gate holds back, as
+    in every recall.
+    """
+    row = queries.get_row(connection, record_id)
+    if row is None or (row.expires_at_ms is not None and row.expires_at_ms <= now_ms()):
+        return None
+    return row if may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed else None
+
+
 def item_of_kind(connection: Connection, item_id: MemoryId, kind: RecordKind) -> MemoryRow:
-    """The live item of an id; NotFound for another kind, an expired one and what the gate hides."""
-    row = queries.get_row(connection, item_id)
+    """The readable item of an id; NotFound for one of another kind, too."""
+    row = readable_row(connection, item_id)
     if row is None or row.kind is not kind:
-        raise NotFound(f"There is no such {kind.value}.")
-    expired = row.expires_at_ms is not None and row.expires_at_ms <= now_ms()
-    if expired or not may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed:
         raise NotFound(f"There is no such {kind.value}.")
     return row
 

@@ -8,7 +8,7 @@ from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import Call
 from memory_manager.api.item_json import amount_json
-from memory_manager.api.item_requests import (
+from memory_manager.api.ledger_requests import (
     parse_expense,
     parse_monthly_summary,
     parse_transactions,

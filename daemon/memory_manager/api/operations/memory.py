@@ -9,6 +9,7 @@ from sqlcipher3.dbapi2 import Connection
 from memory_manager.api.calls import Call
 from memory_manager.api.items import row_item, version_item, write_answer
 from memory_manager.api.operations.answer import Answer, Written, answer, written
+from memory_manager.api.operations.item_access import readable_row
 from memory_manager.api.requests import (
     parse_change,
     parse_forget,
@@ -17,7 +18,6 @@ from memory_manager.api.requests import (
 )
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId
-from memory_manager.base.times import now_ms
 from memory_manager.security.gate import Surface, may_recall
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import queries
@@ -35,7 +35,9 @@ def memory_id_of(arguments: Mapping[str, object]) -> MemoryId:
 
 
 def _reachable(connection: Connection, memory_id: MemoryId, *, deleted: bool) -> MemoryRow:
-    """The row of an id; NotFound for one that is unknown or that the gate holds back."""
+    """The row of an id, expired or not; NotFound for one that is unknown or that the gate holds
+    back.
+    """
     row = queries.get_row(connection, memory_id, include_deleted=deleted)
     if row is None or not may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed:
         raise NotFound
@@ -50,9 +52,9 @@ def _check_gate(connection: Connection, memory_id: MemoryId) -> None:
 
 
 def _readable(connection: Connection, memory_id: MemoryId) -> MemoryRow:
-    """The live row of an id; an expired one counts as unknown, as it does in every recall."""
-    row = _reachable(connection, memory_id, deleted=False)
-    if row.expires_at_ms is not None and row.expires_at_ms <= now_ms():
+    """The live row of an id; NotFound for one that no recall would show."""
+    row = readable_row(connection, memory_id)
+    if row is None:
         raise NotFound
     return row
 

@@ -16,7 +16,6 @@ from memory_manager.api.item_requests import (
     DEFAULT_LIST_LIMIT,
     DEFAULT_STATE_KEY,
     list_limit,
-    time_bounds,
 )
 from memory_manager.api.items import hit_item, row_item
 from memory_manager.api.operations.answer import Answer, answer
@@ -108,7 +107,7 @@ async def memory_activity(daemon: Daemon, call: Call, arguments: Mapping[str, ob
     """
     fields = Fields.of_query(arguments)
     limit = list_limit(fields)
-    since, until = time_bounds(fields)
+    since, until = fields.time_bounds()
     names = {name: name for name in _ACTIVITIES}
     kind = _ANY if fields.filter_text("activity_type") is None else None
     kind = kind or fields.choice("activity_type", names) or _ANY

@@ -9,18 +9,17 @@ from typing import Final
 from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import Call
-from memory_manager.api.item_requests import (
-    DEFAULT_STATE_KEY,
-    RestoreSnapshotRequest,
-    expiry_ms,
-    parse_restore_snapshot,
-    parse_snapshot,
-)
+from memory_manager.api.item_requests import DEFAULT_STATE_KEY, expiry_ms
 from memory_manager.api.items import row_item
 from memory_manager.api.operations.answer import Answer, Written, written
 from memory_manager.api.operations.item_access import dual_item, item_of_kind, within
 from memory_manager.api.operations.state import state_answer
 from memory_manager.api.requests import parse_memory_id
+from memory_manager.api.restart_requests import (
+    RestoreSnapshotRequest,
+    parse_restore_snapshot,
+    parse_snapshot,
+)
 from memory_manager.base.errors import NotFound
 from memory_manager.base.times import rfc3339
 from memory_manager.service.daemon import Daemon
