@@ -239,8 +239,12 @@ def test_other_faults_go_back_to_the_program(
     wire: Wire, changed: dict[str, str | None], error: str
 ) -> None:
     given = answer_of(register(wire).authorize(**changed))
-    assert given["error"] == error
-    assert "code" not in given
+    assert given == {"error": error, "state": "st&te"}
+
+
+def test_an_overlong_state_is_refused_and_not_sent_back(wire: Wire) -> None:
+    given = answer_of(register(wire).authorize(state="s" * 4_097))
+    assert given == {"error": "invalid_request"}
 
 
 def test_our_own_resource_is_accepted_everywhere(

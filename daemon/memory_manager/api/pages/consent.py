@@ -54,7 +54,8 @@ async def authorize(request: web.Request) -> web.Response:
     state = query.get("state")
     error = _fault(query, bases_of(daemon))
     if error is not None:
-        return _redirect(redirect_uri, {"error": error, "state": None if error == _BAD else state})
+        overlong = state is not None and len(state) > MAX_STATE_CHARACTERS
+        return _redirect(redirect_uri, {"error": error, "state": None if overlong else state})
     _, secret = daemon.logins.desk.start(
         LoginKind.OAUTH,
         client.name,
