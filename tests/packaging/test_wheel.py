@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+ROOTS = ("daemon", "sync")  # the source roots that have files by now
+
 pytestmark = [pytest.mark.packaging, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -41,7 +43,7 @@ def test_sdist_holds_sources_and_nothing_else(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     tops = {name.split("/")[0] for name in names}
-    allowed = {"daemon", "tests", "packaging", "README.md", "CHANGELOG.md", "LICENSE"}
+    allowed = {*ROOTS, "tests", "packaging", "README.md", "CHANGELOG.md", "LICENSE"}
     assert tops - allowed == {"pyproject.toml", "PKG-INFO", ".gitignore"}
     assert {
         "packaging/dev.py",
@@ -54,23 +56,24 @@ def test_sdist_holds_sources_and_nothing_else(built: Path) -> None:
 
 
 def test_wheel_holds_every_module_and_data_file_of_the_tree(built: Path, repository: Path) -> None:
-    source = repository / "daemon"
     wanted = {
-        path.relative_to(source).as_posix()
-        for path in (source / "memory_manager").rglob("*")
+        path.relative_to(repository / root).as_posix()
+        for root in ROOTS
+        for path in (repository / root / "memory_manager").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
     }
     found = {name for name in files_of_the_wheel(built) if name.startswith("memory_manager/")}
     assert found == wanted
     assert "memory_manager/__init__.py" not in found
-    assert any(name.endswith(".sql") for name in found)
+    for ending in (".sql", ".html", ".css"):
+        assert any(name.endswith(ending) for name in found), ending
 
 
 def test_wheel_has_licence_and_entry_point(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (entry,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        assert "memlocket = memory_manager.cli.main:main" in archive.read(entry).decode()
+        assert "memlocket = memory_manager.cli.entry:main" in archive.read(entry).decode()
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 
 

@@ -15,6 +15,7 @@ from memory_manager.api.compatibility import (
     SERVICE_NAME,
     TOKEN_VARIABLE,
 )
+from memory_manager.api.operations.skill import OPERATION_NAMES
 from memory_manager.auth.scopes import ALL_SCOPES, MEMORY_SCOPES, format_scopes
 
 PRODUCT_NAME: Final = "Memlocket"
@@ -38,20 +39,6 @@ _OWNER_ONLY: Final = (
     "export_memories",
     "destroy_memories",
     "change_settings",
-)
-SKILL_OPERATIONS: Final = (
-    "doctor",
-    "expense-add",
-    "forget",
-    "recall",
-    "remember",
-    "search",
-    "state-restore",
-    "state-save",
-    "todo-add",
-    "todo-done",
-    "todo-list",
-    "update",
 )
 
 
@@ -131,7 +118,7 @@ def agent_discovery(base: str, own_version: str) -> dict[str, object]:
             "status": "available",
             "runtime_model": "remote_api",
             "package": {"version": COMPATIBLE_VERSION},
-            "operations": list(SKILL_OPERATIONS),
+            "operations": sorted(OPERATION_NAMES),
             "auth": {"default_scopes": format_scopes(ALL_SCOPES)},
         },
         "security": {"no_remote_code_execution": True, "token_in_discovery": False},
