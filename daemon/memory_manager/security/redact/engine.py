@@ -25,6 +25,7 @@ MAX_STEPS: Final = 4_000_000
 MAX_DECODING_DEPTH: Final = 2
 MIN_RUN: Final = 16
 MIN_KEY_RUN: Final = 36
+MIN_LINE: Final = 60
 
 _RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
 # no possessive groups: CPython before 3.11.5 matches them wrongly
@@ -238,8 +239,11 @@ def encoded_hits(
     text: str, budget: Budget, depth: int, spans: Iterable[tuple[int, int]]
 ) -> Iterator[Hit]:
     """Base64 and hex runs whose decoded text holds a secret; the whole run is removed."""
-    wrapped = [found.span() for found in _BASE64_LINES.finditer(text)]
-    for start, end in [*wrapped, *spans]:
+    stretches = list(spans)
+    wrapped: set[tuple[int, int]] = set()
+    if "\n" in text and any(end - start >= MIN_LINE for start, end in stretches):
+        wrapped.update(found.span() for found in _BASE64_LINES.finditer(text))
+    for start, end in [*sorted(wrapped), *stretches]:
         if end - start < 20:
             continue
         whole = (start, end) in wrapped

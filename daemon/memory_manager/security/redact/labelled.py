@@ -31,7 +31,7 @@ from memory_manager.security.redact.value_reader import CLOSING, read_value
 from memory_manager.security.redact.values import is_key_like, is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
-LABEL_STEPS: Final = 300
+LABEL_STEPS: Final = 500
 _PAIR_EDGE: Final = (":", "=", " ", "\t", '"', "'", "`")
 _FOLLOWERS: Final = frozenset({"", " ", "\t", "\n", "\r", "\\", ":", "?", '"', "'", "`", "*"})
 _NEXT_WORD: Final = re.compile(r"[ \t]([A-Za-z]{2,16})\b")
