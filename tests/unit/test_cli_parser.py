@@ -46,6 +46,18 @@ def test_every_command_has_help_and_json_and_takes_no_secret() -> None:
         assert all(option.endswith("-fd") for option in secrets), name
 
 
+def test_help_fits_a_terminal_and_explains_every_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name, parser in [("memlocket", build_parser()), *commands(build_parser())]:
+        assert [line for line in parser.format_help().splitlines() if len(line) > 80] == [], name
+        unexplained = [
+            action.dest
+            for action in parser._actions
+            if not action.help and not isinstance(action, argparse._SubParsersAction)
+        ]
+        assert unexplained == [], name
+
+
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_json_is_understood_on_either_side(place: str) -> None:
     given = ["--json", "status"] if place == "before" else ["status", "--json"]

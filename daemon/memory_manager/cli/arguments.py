@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ from memory_manager.cli.context import Context
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
+    Arguments = argparse._ActionsContainer  # pyright: ignore[reportPrivateUsage]
 else:
-    Commands = object
+    Commands = Arguments = object
 
 
 class WideHelp(argparse.RawDescriptionHelpFormatter):
@@ -36,6 +38,7 @@ class WideHelp(argparse.RawDescriptionHelpFormatter):
 Handler = Callable[[argparse.Namespace, Context], int]
 _DURATION = re.compile(r"(\d+)\s*(m|h|d|w)")
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_HELP_COLUMNS = 80
 MEMORY_TYPES = ("episodic", "semantic", "procedural", "working", "identity")
 
 
@@ -47,16 +50,24 @@ def add_command(
     summary: str,
     details: str | None = None,
 ) -> argparse.ArgumentParser:
-    """A sub-command with ``--json`` and its handler."""
+    """A sub-command with ``--json`` and its handler; ``details`` are paragraphs, filled here."""
     parser = commands.add_parser(
         name,
         help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}." + (f"\n\n{details}" if details else ""),
+        description=_filled(f"{summary[0].upper()}{summary[1:]}.\n\n{details or ''}"),
         parents=[shared],
         formatter_class=WideHelp,
     )
     parser.set_defaults(handler=handler)
     return parser
+
+
+def _filled(paragraphs: str) -> str:
+    filled = (
+        textwrap.fill(paragraph, _HELP_COLUMNS, break_long_words=False, break_on_hyphens=False)
+        for paragraph in paragraphs.split("\n\n")
+    )
+    return "\n\n".join(filled).rstrip()
 
 
 def add_group(
@@ -109,9 +120,19 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--bucket", help="only this bucket")
     group.add_argument("--scope", help="only this scope")
     group.add_argument("--path", help="this path and below; a trailing * means: starts with")
-    group.add_argument("--type", choices=MEMORY_TYPES, dest="memory_type", help="only this type")
+    add_memory_type(group, "only this type")
     group.add_argument("--since", type=moment, metavar="TIME", help="2026-01-31, RFC 3339, or 7d")
     group.add_argument("--until", type=moment, metavar="TIME", help="before this time")
+
+
+def add_memory_type(arguments: Arguments, what: str) -> None:
+    arguments.add_argument(
+        "--type",
+        choices=MEMORY_TYPES,
+        dest="memory_type",
+        metavar="TYPE",
+        help=f"{what}: {', '.join(MEMORY_TYPES)}",
+    )
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, object]:

@@ -38,10 +38,12 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     connect = add_command(
         commands, shared, "connect", run_connect, "plug an agent in with one command",
         "Gives the client a credential of its own, kept on this machine, and puts one entry\n"
-        "into its settings of this user, after showing it. No secret goes into that file.\n"
+        "into its settings of this user, after showing it. No secret goes into that file.\n\n"
         f"Clients (documentation of {TABLE_CHECKED}): {', '.join(NAMES)}.",
     )  # fmt: skip
-    connect.add_argument("client", metavar="CLIENT", nargs="?", choices=NAMES)
+    connect.add_argument(
+        "client", metavar="CLIENT", nargs="?", choices=NAMES, help="its name, as listed above"
+    )
     connect.add_argument("--status", action="store_true", help="which clients are connected")
     connect.add_argument("--yes", action="store_true", help="do not ask")
     what = connect.add_mutually_exclusive_group()
@@ -64,7 +66,9 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     disconnect = add_command(
         commands, shared, "disconnect", run_disconnect, "take our entry out, end the credential"
     )
-    disconnect.add_argument("client", metavar="CLIENT", choices=NAMES)
+    disconnect.add_argument(
+        "client", metavar="CLIENT", choices=NAMES, help="as 'memlocket connect --help' lists it"
+    )
     disconnect.add_argument("--yes", action="store_true", help="do not ask")
     disconnect.add_argument(
         "--edit-file", action="store_true", help="do not use the client's own command"

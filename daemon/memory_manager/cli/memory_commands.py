@@ -10,10 +10,10 @@ from typing import cast
 from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import memory_text
 from memory_manager.cli.arguments import (
-    MEMORY_TYPES,
     Commands,
     add_command,
     add_filters,
+    add_memory_type,
     add_passphrase_fd,
     filters_of,
     future_moment,
@@ -34,7 +34,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     recall = add_command(
         commands, shared, "recall", run_recall, "what is known about a question, ready to read"
     )
-    recall.add_argument("query", metavar="QUESTION")
+    recall.add_argument("query", metavar="QUESTION", help="what you want to know")
     recall.add_argument("--max-items", type=positive, default=8, help="at most this many")
     recall.add_argument("--max-tokens", type=positive, default=1200, help="token budget")
     add_filters(recall)
@@ -68,9 +68,7 @@ def _register_remember(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", default=DEFAULT_PATH, help=f"default: {DEFAULT_PATH}")
     parser.add_argument("--bucket", help="a compartment, such as a project (default: work)")
     parser.add_argument("--scope", help="whom it concerns, such as a team or a repository")
-    parser.add_argument(
-        "--type", choices=MEMORY_TYPES, dest="memory_type", help="what kind of memory it is"
-    )
+    add_memory_type(parser, "what kind of memory it is")
     parser.add_argument(
         "--tag", action="append", default=[], dest="tags", metavar="TAG", help="may be repeated"
     )

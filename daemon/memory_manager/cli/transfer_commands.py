@@ -37,7 +37,9 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "Markdown files or folders with front matter, and plain text. What is stored already is\n"
         "left as it is, so an import can be repeated.",
     )  # fmt: skip
-    importer.add_argument("sources", metavar="PATH", nargs="+", type=Path)
+    importer.add_argument(
+        "sources", metavar="PATH", nargs="+", type=Path, help="a file, or a folder of Markdown"
+    )
     importer.add_argument("--format", choices=_FORMATS, help="default: by the file name")
     importer.add_argument(
         "--split",
@@ -53,7 +55,9 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     export.add_argument(
         "target", metavar="PATH", help="a file (JSON Lines) or a new folder; - for standard output"
     )
-    export.add_argument("--format", choices=("jsonl", "markdown"), default="jsonl")
+    export.add_argument(
+        "--format", choices=("jsonl", "markdown"), default="jsonl", help="default: jsonl"
+    )
     export.add_argument("--include-deleted", action="store_true", help="forgotten memories too")
     add_passphrase_fd(export)
 

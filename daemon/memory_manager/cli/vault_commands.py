@@ -52,7 +52,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     add_passphrase_fd(passphrase, "--new-passphrase-fd")
 
     backup = add_command(commands, shared, "backup", run_backup, "write an encrypted backup")
-    backup.add_argument("target", metavar="PATH", type=Path)
+    backup.add_argument("target", metavar="PATH", type=Path, help="the file to write")
     add_passphrase_fd(backup)
 
     restore = add_command(
@@ -60,7 +60,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "Needs the passphrase or the recovery words of the vault that was backed up. It becomes a\n"
         "new device. A present vault is left alone; with --replace it is put aside, whole.",
     )  # fmt: skip
-    restore.add_argument("source", metavar="PATH", type=Path)
+    restore.add_argument("source", metavar="PATH", type=Path, help="what 'backup' wrote")
     restore.add_argument("--recovery", action="store_true", help="open it with the 24 words")
     restore.add_argument("--replace", action="store_true", help="put the present vault aside")
     restore.add_argument("--no-keyring", action="store_true", help="keep no key in the keyring")
@@ -72,7 +72,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     new = add_command(
         keyfile, shared, "new", run_keyfile_new, "make a new key file, never replaced"
     )
-    new.add_argument("path", metavar="PATH", type=Path)
+    new.add_argument("path", metavar="PATH", type=Path, help="the file to make")
 
     recovery = add_group(commands, shared, "recovery", "recovery words")
     words = add_command(
