@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from mcp_wire import tool
 from sandbox_daemon import Answer, SandboxDaemon, Wire
 
 SCOPES = ("memory:read", "memory:write", "ledger:read", "ledger:write")
@@ -147,6 +148,38 @@ def test_rights_are_those_of_the_operation(served: SandboxDaemon) -> None:
             denied = (403, "permission_denied")
             assert refusal(ask(reader, operation, **arguments)) == denied
         assert reader.get("/v1/me/ledger/monthly-summary").status == 403
+
+
+def test_an_expense_keeps_its_rights_under_its_id(served: SandboxDaemon, skilled: Wire) -> None:
+    """The audit names its id to everybody who may read; its text stays with the ledger's right."""
+    expense = result(skilled, "expense-add", item="a telescope", amount="300")
+    url = f"/v1/memories/{expense}"
+    refusals: list[Answer] = []
+    with served.wire(served.add_agent("no-ledger")) as agent:
+        refusals += [agent.get(path) for path in (url, f"{url}/explain", f"{url}/versions")]
+        refusals.append(agent.send("PATCH", url, {"content": "another"}))
+        refusals += [agent.post(f"{url}/{act}", {}) for act in ("forget", "restore", "usage")]
+        told = [
+            tool(agent, name, memory_id=expense) for name in ("explain_memory", "forget_memory")
+        ]
+    assert [(answer.status, answer.code) for answer in refusals] == [(403, "scope_missing")] * 7
+    assert all(each.is_error and each.body["code"] == "scope_missing" for each in told)
+    with served.wire(served.add_agent("ledger-reader", "memory:read", "ledger:read")) as reader:
+        assert reader.get(url).json["content"] == "a telescope"
+    assert skilled.send("PATCH", url, {"content": "a bigger one"}).status == 200
+
+
+def test_a_caller_that_only_writes_restores_unseen(served: SandboxDaemon, skilled: Wire) -> None:
+    place = {"bucket": f"b-{uuid.uuid4().hex[:8]}"}
+    skilled.post("/v1/update_state", {**place, "content": "an unseen state"})
+    skilled.post("/v1/timeline/events", {**place, "content": "an unseen event"})
+    skilled.post("/v1/restart/snapshot", place)
+    with served.wire(served.add_agent("writes-only", "memory:write")) as writer:
+        answer = writer.post("/v1/restart/restore", place)
+        assert answer.json["restored"] is True
+        assert answer.json["state_update"]["version"] == 2
+        assert b"unseen" not in answer.body
+    assert b"an unseen event" in skilled.post("/v1/restart/restore", place).body
 
 
 def test_envelope_of_refusals(skilled: Wire) -> None:

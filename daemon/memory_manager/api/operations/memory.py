@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from sqlcipher3.dbapi2 import Connection
 
-from memory_manager.api.calls import Call
+from memory_manager.api.calls import Access, Call, may
+from memory_manager.api.errors import OutOfScope
 from memory_manager.api.items import row_item, version_item, write_answer
 from memory_manager.api.operations.answer import Answer, Written, answer, written
 from memory_manager.api.operations.item_access import readable_row
@@ -22,7 +23,7 @@ from memory_manager.security.gate import Surface, may_recall
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import queries
 from memory_manager.vault.idempotency import IdempotencyKey
-from memory_manager.vault.rows import ForgetMode, MemoryRow, MemoryVersion, WriteStatus
+from memory_manager.vault.rows import ForgetMode, MemoryRow, MemoryVersion, RecordKind, WriteStatus
 from memory_manager.vault.transaction import Transaction
 
 ID_MEMBER = "id"
@@ -34,42 +35,55 @@ def memory_id_of(arguments: Mapping[str, object]) -> MemoryId:
     return parse_memory_id(value if isinstance(value, str) else "")
 
 
-def _reachable(connection: Connection, memory_id: MemoryId, *, deleted: bool) -> MemoryRow:
+def _check_ledger(call: Call, row: MemoryRow | None, access: Access) -> None:
+    """OutOfScope for an expense without the ledger's right; its id is in lists without it, too."""
+    if row is not None and row.kind is RecordKind.EXPENSE and not may(call.caller, access):
+        raise OutOfScope
+
+
+def _reachable(
+    connection: Connection, call: Call, memory_id: MemoryId, access: Access, *, deleted: bool
+) -> MemoryRow:
     """The row of an id, expired or not; NotFound for one that is unknown or that the gate holds
-    back.
+    back. ``access``: what an expense asks of the caller.
     """
     row = queries.get_row(connection, memory_id, include_deleted=deleted)
     if row is None or not may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed:
         raise NotFound
+    _check_ledger(call, row, access)
     return row
 
 
-def _check_gate(connection: Connection, memory_id: MemoryId) -> None:
+def _check_forgettable(connection: Connection, call: Call, memory_id: MemoryId) -> None:
     """NotFound for a row that the gate holds back, forgotten or not."""
     row = queries.get_row(connection, memory_id, include_deleted=True)
     if row is not None and not may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed:
         raise NotFound
+    _check_ledger(call, row, Access.LEDGER_WRITE)
 
 
-def _readable(connection: Connection, memory_id: MemoryId) -> MemoryRow:
+def _readable(
+    connection: Connection, call: Call, memory_id: MemoryId, access: Access = Access.LEDGER_READ
+) -> MemoryRow:
     """The live row of an id; NotFound for one that no recall would show."""
     row = readable_row(connection, memory_id)
     if row is None:
         raise NotFound
+    _check_ledger(call, row, access)
     return row
 
 
 async def get(daemon: Daemon, call: Call, arguments: Mapping[str, object]) -> Answer:
     """The row as an item, flat."""
     memory_id = memory_id_of(arguments)
-    row = await daemon.store().read(lambda connection: _readable(connection, memory_id))
+    row = await daemon.store().read(lambda connection: _readable(connection, call, memory_id))
     return answer(row_item(row, call.identity))
 
 
 async def explain(daemon: Daemon, call: Call, arguments: Mapping[str, object]) -> Answer:
     """The row with its provenance and, for a ``query``, why it is or is not found."""
     memory_id = memory_id_of(arguments)
-    row = await daemon.store().read(lambda connection: _readable(connection, memory_id))
+    row = await daemon.store().read(lambda connection: _readable(connection, call, memory_id))
     query = arguments.get("query") or arguments.get("q")
     writer = row.writer
     body: dict[str, object] = {
@@ -96,7 +110,7 @@ async def update(
     change = parse_change(arguments)
 
     def work(transaction: Transaction, call: Call) -> Written:
-        _readable(transaction.connection, memory_id)
+        _readable(transaction.connection, call, memory_id, Access.LEDGER_WRITE)
         outcome = daemon.memories.update(transaction, memory_id, change, call.attribution)
         body = row_item(outcome.row, call.identity)
         body["redactions"] = list(outcome.row.redactions)
@@ -110,7 +124,7 @@ async def versions(daemon: Daemon, call: Call, arguments: Mapping[str, object]) 
     memory_id = memory_id_of(arguments)
 
     def read(connection: Connection) -> list[MemoryVersion]:
-        _reachable(connection, memory_id, deleted=call.caller.is_owner)
+        _reachable(connection, call, memory_id, Access.LEDGER_READ, deleted=call.caller.is_owner)
         return queries.versions(connection, memory_id)
 
     found = await daemon.store().read(read)
@@ -132,7 +146,7 @@ async def forget(
     confirmed = call.caller.is_owner and daemon.owner_is_present()
 
     def work(transaction: Transaction, call: Call) -> Written:
-        _check_gate(transaction.connection, memory_id)
+        _check_forgettable(transaction.connection, call, memory_id)
         daemon.memories.forget(
             transaction,
             memory_id,
@@ -165,7 +179,7 @@ async def restore(
     asked = parse_restore(arguments)
 
     def work(transaction: Transaction, call: Call) -> Written:
-        _reachable(transaction.connection, memory_id, deleted=True)
+        _reachable(transaction.connection, call, memory_id, Access.LEDGER_WRITE, deleted=True)
         outcome = daemon.memories.restore(
             transaction, memory_id, call.attribution, version=asked.version, reason=asked.reason
         )
@@ -180,8 +194,8 @@ async def usage(
     """Count one use; the documented fields are accepted and not kept."""
     memory_id = memory_id_of(arguments)
 
-    def work(transaction: Transaction, _call: Call) -> Written:
-        _readable(transaction.connection, memory_id)
+    def work(transaction: Transaction, call: Call) -> Written:
+        _readable(transaction.connection, call, memory_id, Access.LEDGER_WRITE)
         daemon.memories.mark_used(transaction, memory_id)
         return Written(200, {"id": memory_id, "memory_id": memory_id, "recorded": True})
 

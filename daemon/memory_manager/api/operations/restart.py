@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlcipher3.dbapi2 import Connection
 
-from memory_manager.api.calls import Call
+from memory_manager.api.calls import Access, Call, may
 from memory_manager.api.item_requests import DEFAULT_STATE_KEY, expiry_ms
 from memory_manager.api.items import row_item
 from memory_manager.api.operations.answer import Answer, Written, written
@@ -37,6 +37,8 @@ from memory_manager.vault.transaction import Transaction
 
 NOTHING: Final = {"restored": False, "status": "not_found"}
 RESTORE_EVENT: Final = "restart_restored"
+
+_UNSEEN: Final = Captured(None, (), (), ())
 
 
 async def create_restart_snapshot(
@@ -68,7 +70,7 @@ async def restore_restart_snapshot(
     daemon: Daemon, call: Call, arguments: Mapping[str, object], key: IdempotencyKey | None
 ) -> Answer:
     """Put the state of a snapshot back into its slot and show the rest; 200 with ``restored`` false
-    when there is none.
+    when there is none. A caller that may not read gets the outcome without any record.
     """
     asked = parse_restore_snapshot(arguments)
 
@@ -154,6 +156,8 @@ def _answer(
     outcome: WriteOutcome | None,
 ) -> dict[str, object]:
     state = found.state if outcome is None else outcome.row
+    if not may(call.caller, Access.READ):
+        found, state = _UNSEEN, None
     return {
         "id": row.id,
         "snapshot_id": row.id,

@@ -16,6 +16,6 @@ ROUTES: Final = (
     Route("GET", "/memories/{id}/explain", reading(memory.explain), Access.READ),
     Route("GET", "/memories/{id}/versions", reading(memory.versions), Access.READ),
     Route("POST", "/memories/{id}/forget", writing(memory.forget), Access.WRITE),
-    Route("POST", "/memories/{id}/restore", writing(memory.restore), Access.WRITE),
+    Route("POST", "/memories/{id}/restore", writing(memory.restore), Access.RESTORE),
     Route("POST", "/memories/{id}/usage", writing(memory.usage), Access.WRITE),
 )
