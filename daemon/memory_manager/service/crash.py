@@ -32,6 +32,7 @@ SAFE_MODE_QUIET_MS = 600_000
 LOOP_EXCEPTION_SECONDS = 10.0
 
 _MAX_BYTES = 65_536
+_KEPT_TIMES = 10
 _log = logging.getLogger(__name__)
 
 
@@ -71,24 +72,19 @@ def read_history(directory: Path) -> CrashHistory:
 
 def record_crash(directory: Path, error: str, version: str) -> None:
     """Add one crash; never raises, since it runs while the process is dying."""
-    known = read_history(directory)
-    times = (*known.times_ms, now_ms())[-10:]
-    content = {"times_ms": times, "error": error, "version": version, "unread": True}
-    with contextlib.suppress(OSError, UnsafeFile):
-        write_private(directory / MARKER_NAME, json.dumps(content).encode())
+    times = (*read_history(directory).times_ms, now_ms())[-_KEPT_TIMES:]
+    _write_history(directory, CrashHistory(times, error, version, unread=True))
 
 
 def mark_read(directory: Path) -> None:
     """The owner was told of the crashes so far; never raises."""
-    known = read_history(directory)
-    content = {
-        "times_ms": known.times_ms,
-        "error": known.error,
-        "version": known.version,
-        "unread": False,
-    }
+    _write_history(directory, dataclasses.replace(read_history(directory), unread=False))
+
+
+def _write_history(directory: Path, history: CrashHistory) -> None:
     with contextlib.suppress(OSError, UnsafeFile):
-        write_private(directory / MARKER_NAME, json.dumps(content).encode())
+        content = json.dumps(dataclasses.asdict(history)).encode()
+        write_private(directory / MARKER_NAME, content)
 
 
 def watch_fatal_signals(directory: Path, version: str) -> None:
