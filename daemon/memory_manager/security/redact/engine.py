@@ -26,6 +26,8 @@ MAX_DECODING_DEPTH: Final = 2
 MIN_RUN: Final = 16
 MIN_KEY_RUN: Final = 36
 MIN_LINE: Final = 60
+MAX_JUDGED: Final = 96
+_OF_THE_BODY: Final = frozenset({"secret_key_body", "random_body", "mixed", "mixed_digits"})
 
 _RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
 # no possessive groups: CPython before 3.11.5 matches them wrongly
@@ -203,16 +205,20 @@ def _evaluate(
     if found is None:
         return None
     start, end = found.span(rule.group)
-    if found.end() == limit and limit < run_end:
-        if rule.validator is not None and rule.validator.startswith("edges"):
+    cut = found.end() == limit and limit < run_end
+    if rule.validator is not None:
+        if cut and rule.validator.startswith("edges"):
             return None  # the shape does not stand on its own, it goes on
+        # the beginning of a body tells; the edges are asked about where it ends
+        judged = min(end, start + MAX_JUDGED) if rule.validator in _OF_THE_BODY else end
+        if not VALIDATORS[rule.validator](text, start, judged):
+            return None
+    if cut:
         # the window cut the body: it goes on while its kind of character does
         tail = _TOKEN_RUN.match(text, limit, run_end)
         if tail is not None and end == limit:
             budget.charge(tail.end() - limit)
             end = tail.end()
-    if rule.validator is not None and not VALIDATORS[rule.validator](text, start, end):
-        return None
     if is_placeholder(text[start:end]) or _is_fill(rule, text, start, end, position):
         return None
     return Hit(start, end, rule.id, rule.severity, 2, rule.bare_token)

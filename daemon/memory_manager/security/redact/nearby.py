@@ -17,6 +17,7 @@ from memory_manager.security.redact.randomness import (
     common_pairs,
 )
 from memory_manager.security.redact.values import (
+    MAX_JUDGED,
     explains_itself,
     is_key_like,
     is_secret_value,
@@ -213,6 +214,7 @@ def value_before(text: str, start: int) -> Span | None:
 
 def is_beyond_doubt(value: str) -> bool:
     """Letters and digits as nobody names a thing."""
+    value = value[:MAX_JUDGED]
     digits = sum(c.isdigit() for c in value)
     letters = sum(c.isalpha() for c in value)
     if digits < 2:

@@ -19,6 +19,8 @@ from memory_manager.security.redact.randomness import (
 )
 
 MAX_VALUE_CHARACTERS: Final = 16_384
+MAX_JUDGED: Final = 512
+"""So much of a value tells whether it looks like a key."""
 
 _EXPLAINS_ITSELF: Final = re.compile(
     # dates, times, versions, sizes
@@ -284,6 +286,7 @@ _KEY_CHARACTERS: Final = re.compile(r"[\w+/=.~:|$!-]{15,}")
 
 def is_key_like(value: str) -> bool:
     """What services hand out as keys: long, of letters and digits, hexadecimal and UUIDs too."""
+    value = value[:MAX_JUDGED]
     if _KEY_CHARACTERS.fullmatch(value) is None or _named_thing(value):
         return False
     digits = sum(c.isdigit() for c in value)
