@@ -215,6 +215,30 @@ def test_keys_count_within_one_operation(skilled: Wire) -> None:
 # -- audit
 
 
+@pytest.mark.parametrize(
+    ("operation", "arguments", "expected"),
+    [
+        ("todo-add", {"content": "call Ada"}, {"content": "", "status": "open"}),
+        ("state-save", {"key": "replayed", "content": "step 1"}, {"state_key": ""}),
+        ("expense-add", {"item": "a lamp", "amount": "9"}, None),
+    ],
+)
+def test_a_replay_after_a_redaction_answers_without_the_text(
+    skilled: Wire, operation: str, arguments: dict[str, str], expected: dict[str, str] | None
+) -> None:
+    asked = {"operation": operation, "arguments": arguments, "idempotency_key": uuid.uuid4().hex}
+    first = skilled.post("/v1/skill/operations", asked).json["result"]
+    if operation == "state-save":
+        (hit,) = skilled.search("step 1", path="state/replayed")
+        first = hit
+    record = first if isinstance(first, str) else first["id"]
+    assert skilled.post(f"/v1/memories/{record}/forget", {"mode": "redact"}).status == 200
+    again = skilled.post("/v1/skill/operations", asked)
+    assert again.status == 200, again.body
+    replayed = again.json["result"]
+    assert replayed == record if expected is None else expected.items() <= replayed.items()
+
+
 def test_audit_tells_what_was_done_and_no_text(skilled: Wire, bucket: str) -> None:
     word = f"audited{uuid.uuid4().hex}"
     made = skilled.post("/v1/reminders", {"content": word, "bucket": bucket}).json
