@@ -180,7 +180,7 @@ def test_what_follows_test_is_pytests(checkout: Path, empty_home: Path) -> None:
     options = ("-p", "no:cacheprovider", "-q")
     good = dev(checkout, empty_home, "test", *options, "-k", "test_a", "tests/test_case.py")
     assert good.returncode == 0, good.stdout + good.stderr
-    assert re.search(r"1 passed, 1 deselected", good.stdout.splitlines()[-1])
+    assert re.search(r"\b1 passed\b", good.stdout.splitlines()[-1])
     bad = dev(checkout, empty_home, "test", *options)
     assert bad.returncode == 1
     assert re.search(r"1 failed, 1 passed", bad.stdout.splitlines()[-1])
