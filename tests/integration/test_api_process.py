@@ -5,6 +5,7 @@ desktop.md 8, 9, 11.1-11.3, acceptance 5 and 6; vault.md T13.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -39,10 +40,12 @@ def sandbox(made: SandboxDaemon, tmp_path: Path) -> SandboxDaemon:
 
 
 def _modes(folder: Path) -> dict[str, int]:
-    return {
-        str(path.relative_to(folder)): stat.S_IMODE(path.lstat().st_mode)
-        for path in [folder, *folder.rglob("*")]
-    }
+    """Of every file that stays; a running daemon puts new ones in place by renaming them."""
+    found: dict[str, int] = {}
+    for path in [folder, *folder.rglob("*")]:
+        with contextlib.suppress(FileNotFoundError):
+            found[str(path.relative_to(folder))] = stat.S_IMODE(path.lstat().st_mode)
+    return found
 
 
 def _start_and_wait(sandbox: SandboxDaemon, **options: object) -> subprocess.Popen[bytes]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
-from memory_manager.cli.doctor_checks import Level, check_swap
+from memory_manager.base.directories import directories
+from memory_manager.base.private_files import write_private
+from memory_manager.cli.doctor_checks import Level, check_permissions, check_swap
 
 HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
@@ -39,3 +42,23 @@ def test_swap_that_is_not_known_to_be_encrypted_is_said(
 
 def test_where_there_is_no_list_of_swaps_nothing_is_said(tmp_path: Path) -> None:
     assert list(check_swap(tmp_path / "none", tmp_path)) == []
+
+
+def test_files_that_a_running_daemon_replaces_meanwhile_are_no_problem(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    done = threading.Event()
+
+    def replace() -> None:
+        while not done.is_set():
+            write_private(home / "anchor.bin", b"new", durable=False)
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        for _ in range(200):
+            (finding,) = check_permissions(directories({"MEMLOCKET_HOME": str(home)}))
+            assert finding.level is Level.OK
+    finally:
+        done.set()
+        writer.join()

@@ -82,11 +82,10 @@ def _open_to_others(places: Directories) -> Iterator[tuple[Path, str]]:
     for root in sorted(roots):
         if not root.is_dir():
             continue
-        for path in [root, *root.rglob("*")]:
+        for path, info in ((root, root.lstat()), *entries_below(root)):
             if path in seen:
                 continue
             seen.add(path)
-            info = path.lstat()
             if stat.S_ISLNK(info.st_mode):
                 yield path, "is a link"
             elif info.st_uid != os.getuid():
@@ -95,6 +94,20 @@ def _open_to_others(places: Directories) -> Iterator[tuple[Path, str]]:
                 yield path, "is open to others"
             elif not _is_plain(info.st_mode, path, places):
                 yield path, "is not a regular file"
+
+
+def entries_below(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Every file and folder below, links as such; what goes meanwhile is left out, since a running
+    daemon puts each new file in place by renaming it.
+    """
+    for root, folders, files in os.walk(folder):
+        for name in sorted((*folders, *files)):
+            path = Path(root, name)
+            try:
+                info = path.lstat()
+            except FileNotFoundError:
+                continue
+            yield path, info
 
 
 def _is_plain(mode: int, path: Path, places: Directories) -> bool:

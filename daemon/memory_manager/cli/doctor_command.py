@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import json
+import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from memory_manager.base.private_files import write_private
 from memory_manager.cli import doctor_checks as checks
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
-from memory_manager.cli.doctor_checks import Finding, Level
+from memory_manager.cli.doctor_checks import Finding, Level, entries_below
 from memory_manager.cli.errors import EXIT_OK, ChecksFailed, FileProblem
 from memory_manager.cli.log_command import LOG_NAME
 from memory_manager.client.errors import DaemonNotRunning
@@ -159,10 +160,8 @@ def _write_bundle(
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    if not folder.is_dir():
-        return {}
     return {
-        str(path.relative_to(folder)): path.lstat().st_size
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink()
+        str(path.relative_to(folder)): info.st_size
+        for path, info in sorted(entries_below(folder))
+        if stat.S_ISREG(info.st_mode)
     }
