@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+MODELS = "models"
 MODEL_FIXTURES = frozenset({"models_folder", "minilm", "e5"})  # prepared once a process, minutes
 
 
@@ -29,12 +30,16 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process a file, model tests together and first; without their libraries they skip."""
+    """One process a file, the long ones first; model tests without their libraries skip."""
+    rank: dict[str, int] = {}
     for item in items:
-        file = item.nodeid.partition("::")[0]
-        group = "models" if MODEL_FIXTURES.intersection(_fixtures(item)) else file
+        group = _group(item)
         item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: not MODEL_FIXTURES.intersection(_fixtures(item)))
+        if group == MODELS:
+            rank[group] = 0
+        elif item.get_closest_marker("slow"):
+            rank[group] = 1
+    items.sort(key=lambda item: rank.get(_group(item), 2))
     needed = ("torch", "sentence_transformers", "onnxruntime", "tokenizers")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if not missing:
@@ -45,8 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
-def _fixtures(item: pytest.Item) -> list[str]:
-    return item.fixturenames if isinstance(item, pytest.Function) else []
+def _group(item: pytest.Item) -> str:
+    fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
+    return MODELS if MODEL_FIXTURES.intersection(fixtures) else item.nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session")
