@@ -130,7 +130,7 @@ def faults(route: Route, answer: Answer) -> Iterator[str]:
     text = answer.body.decode("utf-8", "replace")
     if answer.status >= 500 and not (answer.status == 503 and answer.code in BUSY):
         yield "5xx"
-    if 300 <= answer.status < 400 and route.path not in ("/oauth/authorize", "/open", "/me"):
+    if 300 <= answer.status < 400 and route.path != "/oauth/authorize":
         yield "redirect"
     if "Traceback" in text or 'File "' in text or "sqlite" in text.lower() or "fts5" in text:
         yield "inner workings"
