@@ -5,7 +5,6 @@ desktop.md 8, 9, 11.1-11.3, acceptance 5 and 6; vault.md T13.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -39,15 +38,6 @@ def sandbox(made: SandboxDaemon, tmp_path: Path) -> SandboxDaemon:
     return copy
 
 
-def _modes(folder: Path) -> dict[str, int]:
-    """Of every file that stays; a running daemon puts new ones in place by renaming them."""
-    found: dict[str, int] = {}
-    for path in [folder, *folder.rglob("*")]:
-        with contextlib.suppress(FileNotFoundError):
-            found[str(path.relative_to(folder))] = stat.S_IMODE(path.lstat().st_mode)
-    return found
-
-
 def _start_and_wait(sandbox: SandboxDaemon, **options: object) -> subprocess.Popen[bytes]:
     command = [*COMMAND, "daemon", "--insecure-key-file", str(sandbox.key_file)]
     with sandbox.output.open("ab") as out:
@@ -63,7 +53,7 @@ def test_every_file_is_private_under_any_umask(sandbox: SandboxDaemon, umask: in
     try:
         wait_until(lambda: sandbox._answers(process), 60, "the daemon answers")
         sandbox.add_agent("someone")
-        modes = _modes(sandbox.home)
+        modes = sandbox.modes()
         assert modes["run/daemon.sock"] == 0o600
         assert {"run/token", "run/daemon.json", "vault.lock", "log/daemon.log"} <= modes.keys()
         for name, mode in modes.items():

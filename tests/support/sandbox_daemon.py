@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -285,6 +286,25 @@ class SandboxDaemon:
     def status(self) -> dict[str, Any]:
         with self.owner() as owner:
             return owner.get("/v1/status").json  # type: ignore[no-any-return]
+
+    def modes(self) -> dict[str, int]:
+        """Permission bits of the home and all in it that stays: a running daemon puts each new
+        file in place by renaming it.
+        """
+        found: dict[str, int] = {}
+        for path in [self.home, *self.home.rglob("*")]:
+            with contextlib.suppress(FileNotFoundError):
+                found[str(path.relative_to(self.home))] = stat.S_IMODE(path.lstat().st_mode)
+        return found
+
+    def contents(self) -> dict[str, bytes]:
+        """Every regular file of the home that stays."""
+        found: dict[str, bytes] = {}
+        for path in self.home.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file():
+                    found[str(path.relative_to(self.home))] = path.read_bytes()
+        return found
 
     def signal(self, number: int) -> None:
         assert self.process is not None
