@@ -248,3 +248,47 @@ def test_labelled_contact_data_goes_with_the_flag() -> None:
 def test_names_of_our_own_fields_need_no_cleaning(name: str, contact_pii: bool) -> None:
     """They are passed over by ``sanitize_row``, which is right only while they are harmless."""
     assert not sanitize_server_write(name, redact_contact_pii=contact_pii).applied
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"key": "API_TOKEN", "value": "ember-thunder-nimbus-nimbus97"},
+        {"headers": {"X-Auth-Token": "marble-meadow-harbor-glacier38"}},
+        {"headers": [["X-Api-Key", "orchid-falcon-velvet-juniper89"]]},
+    ],
+    ids=["pair", "object", "list"],
+)
+def test_passphrases_of_words_and_a_number_go(row: dict[str, object]) -> None:
+    cleaned = json.dumps(sanitize_row({"metadata": row}).row)
+    assert "labelled-secret" in cleaned
+    assert not any(word in cleaned for word in ("nimbus", "glacier", "juniper"))
+
+
+def test_names_of_resources_with_a_number_stay() -> None:
+    row = {
+        "metadata": {"api_token": "db-credentials-2", "api_key": "oauth2-proxy-client-secret-01"}
+    }
+    assert sanitize_row(row).row == row
+
+
+def test_a_cleaned_name_labels_nothing() -> None:
+    row = {"metadata": {"DEPLOY_TOKEN: tfp_" + "S6ZZzWZV5nUY": "password\\u0041https://"}}
+    once = sanitize_row(row)
+    assert once.applied
+    again = sanitize_row(once.row)
+    assert (again.row, again.redactions) == (once.row, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: \u202eAKIA" + "IOSFODNN7ABCDEFG ok",
+        "x\r\nnpm_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dE3fG6",
+    ],
+    ids=["bidi", "line"],
+)
+def test_json_in_a_text_stays_json(text: str) -> None:
+    result = sanitize_server_write(json.dumps({"a": text}))
+    assert result.applied
+    assert "[REDACTED:" in json.loads(result.text)["a"]

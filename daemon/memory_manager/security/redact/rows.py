@@ -214,7 +214,7 @@ class _Walker:
             name, path = self._key(key, cleaned, field)
             inner = max(family, _family_of(key))
             if pair is not None and key == pair[1]:
-                inner = max(inner, phrase_family(pair[0]))
+                inner = max(inner, _name_family(pair[0]))
             if is_jwk and key in JWK_MEMBERS and isinstance(item, str) and len(item) >= 8:
                 self._note(path, [("jwk-private", Severity.HIGH_RISK)])
                 cleaned[name] = mark("jwk-private") if not marks_in(item) else item
@@ -254,7 +254,7 @@ class _Walker:
             if armed is not Family.NONE:
                 inner, sure = max(inner, armed), True
             elif header and index == 1 and " " not in items[0].strip():
-                inner = max(inner, phrase_family(items[0]))
+                inner = max(inner, _name_family(items[0]))
             armed = _option_family(item)
             cleaned.append(self._value(item, path, inner, depth + 1, sure=sure))
             if isinstance(cleaned[-1], str):
@@ -266,7 +266,12 @@ def _family_of(key: Any) -> Family:
     if not isinstance(key, str):
         return Family.NONE
     known = _FIELD_FAMILIES.get(key)
-    return phrase_family(key) if known is None else known
+    return _name_family(key) if known is None else known
+
+
+def _name_family(name: str) -> Family:
+    """What a name announces; one that was cleaned before announces nothing any more."""
+    return Family.NONE if marks_in(name) else phrase_family(name)
 
 
 def _as_text(value: Any) -> str:
@@ -277,7 +282,7 @@ def _option_family(item: Any) -> Family:
     """The family of a command line option that takes the next argument as its value."""
     if not isinstance(item, str) or not item.startswith("-") or "=" in item or " " in item:
         return Family.NONE
-    family = phrase_family(item.lstrip("-"))
+    family = _name_family(item.lstrip("-"))
     return family if family is not Family.WEAK else Family.NONE
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from memory_manager.security.redact.ids import mark
 from memory_manager.security.redact.result import Severity, severity_rank
 from memory_manager.security.redact.rule import Hit
+
+_ESCAPED: Final = tuple('"/\\bfnrtu')
 
 
 def unite(hits: Iterable[Hit]) -> list[Hit]:
@@ -48,15 +51,28 @@ def _merged(group: Sequence[Hit], end: int) -> Hit:
 
 
 def cut(text: str, hits: Sequence[Hit]) -> str:
-    """The text with every (disjoint, ordered) hit replaced by its mark."""
+    """The text with every (disjoint, ordered) hit replaced by its mark.
+
+    An edge inside an escape such as ``\\n`` or ``\\u202e`` moves by its backslash, so that JSON in
+    a text stays JSON.
+    """
     parts: list[str] = []
     position = 0
     for hit in hits:
-        parts.append(text[position : hit.start])
+        start = hit.start - _splits_escape(text, hit.start)
+        parts.append(text[position : max(start, position)])
         parts.append(mark(hit.rule, bare=hit.bare_token))
-        position = hit.end
+        position = hit.end - _splits_escape(text, hit.end)
     parts.append(text[position:])
     return "".join(parts)
+
+
+def _splits_escape(text: str, at: int) -> bool:
+    """Whether the character at ``at`` is escaped by a backslash that is not escaped itself."""
+    if text[at : at + 1] not in _ESCAPED or text[at - 1 : at] != "\\":
+        return False
+    backslashes = at - len(text[:at].rstrip("\\"))
+    return backslashes % 2 == 1
 
 
 def found_rules(hits: Iterable[Hit]) -> list[tuple[str, Severity]]:

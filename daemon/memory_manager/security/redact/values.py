@@ -255,9 +255,14 @@ def _is_token(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
 
 
 def _named_thing(value: str) -> bool:
-    """``db-credentials-2``, ``oauth2-proxy-secret``: a resource name with a number in it."""
+    """``db-credentials-2``, ``oauth2-proxy-secret``: a resource name with a number in it.
+
+    Four words and more that end in a number of two digits are a passphrase.
+    """
     parts = value.split("-")
     if len(parts) < 2 or _UUID.fullmatch(value):
+        return False
+    if len(parts) >= 4 and re.fullmatch(r"[a-z]{4,}\d{2}", parts[-1]):
         return False
     return (
         all(
