@@ -191,6 +191,18 @@ def test_a_secret_as_a_name_is_not_stored(wire: Wire, owner: Wire) -> None:
     assert not any("ghp_" in name for name in names)
 
 
+@pytest.mark.parametrize("name", ["owner", " Owner ", "auto-approve"])
+def test_no_client_is_named_like_the_owner(wire: Wire, owner: Wire, name: str) -> None:
+    """The audit calls the owner's acts by this name."""
+    started = start(wire, name)
+    approve(owner, started)
+    assert poll(wire, started).status == 200
+    names = {agent["name"] for agent in owner.get("/v1/agents").json["agents"]}
+    assert not names & {"owner", "Owner", "auto-approve"}
+    assert any(each.startswith("unnamed client") for each in names)
+    assert owner.post("/v1/agents", {"name": name}).status == 422
+
+
 def test_the_terminal_lists_approves_and_denies(served: SandboxDaemon, wire: Wire) -> None:
     started = start(wire, "terminal-client")
     listed = served.cli("approvals")

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 MAX_NAME_CHARACTERS: Final = 128
 UNNAMED_CLIENT: Final = "unnamed client"
+RESERVED_NAMES: Final = frozenset({"owner", "auto-approve"})
+"""What the audit calls the owner's own acts; no client may look like them."""
 MAX_LABELS: Final = 20
 """How many labels of one credential are remembered; the oldest go first."""
 _DECLARED_NAME_CHARACTERS: Final = 80
@@ -294,6 +296,8 @@ def _checked_name(name: str) -> str:
         raise InvalidInput(
             f"A name has 1 to {MAX_NAME_CHARACTERS} printable characters.", field="name"
         )
+    if name.casefold() in RESERVED_NAMES:
+        raise InvalidInput("This name is kept for the owner; choose another.", field="name")
     if sanitize_server_write(name).applied:
         raise InvalidInput("The name looks like a secret; choose another.", field="name")
     return name
