@@ -60,6 +60,12 @@ def test_no_control_character_reaches_a_terminal(text: str) -> None:
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", out.getvalue())
 
 
+def test_no_text_turns_its_line_around() -> None:
+    shown, out, _ = console()
+    shown.result({}, "שלום \u202edestroy nothing\u202c \u2066x\u2069")
+    assert out.getvalue() == "שלום \ufffddestroy nothing\ufffd \ufffdx\ufffd\n"
+
+
 @given(st.text(max_size=80), st.integers(2, 40))
 def test_shortened_text_fits(text: str, columns: int) -> None:
     cut = shortened(text, columns)

@@ -20,6 +20,7 @@ from memory_manager.cli.errors import code_of, exit_code_of, title_of
 Advance = Callable[[int], object]
 DEFAULT_COLUMNS = 100
 MIN_COLUMN_WIDTH = 8
+_BIDI_CONTROLS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 
 
 class Console:
@@ -101,13 +102,17 @@ def progress_from(advance: Advance) -> Callable[[int, int], None]:
 
 
 def _printable(text: str) -> str:
-    """Without control characters that could drive the terminal; stored text may hold any."""
-    return "".join(
-        character
-        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
-        else "\ufffd"
-        for character in text
-    )
+    """Without characters that could drive the terminal or show a line in another order; stored text
+    may hold any.
+    """
+    return "".join("\ufffd" if _is_unsafe(character) else character for character in text)
+
+
+def _is_unsafe(character: str) -> bool:
+    if character in "\n\t":
+        return False
+    reorders = unicodedata.bidirectional(character) in _BIDI_CONTROLS
+    return reorders or unicodedata.category(character) in ("Cc", "Cs")
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
