@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_manager.auth.agent_identity import AGENT_HEADER, INSTANCE_HEADER
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.private_files import UnsafeFile
 from memory_manager.client import instance
@@ -154,22 +155,22 @@ def test_open_files_links_and_open_folders_are_refused(
 def test_own_labels_are_stable_and_never_fail(environ: dict[str, str]) -> None:
     first, second = instance.own_labels(environ), instance.own_labels(environ)
     assert first == second
-    assert first[instance.AGENT_HEADER] == "memlocket-cli"
-    assert first[instance.INSTANCE_HEADER].startswith("cli-")
+    assert first[AGENT_HEADER] == "memlocket-cli"
+    assert first[INSTANCE_HEADER].startswith("cli-")
     assert instance.list_installations(environ) == []  # our own command line is no client
     instance.installation_path("cli", environ).write_bytes(b"{")
-    assert instance.own_labels(environ) == {instance.AGENT_HEADER: "memlocket-cli"}
+    assert instance.own_labels(environ) == {AGENT_HEADER: "memlocket-cli"}
 
 
 def test_own_labels_make_no_data_directory(tmp_path: Path) -> None:
     environ = {"MEMLOCKET_HOME": str(tmp_path / "nowhere")}
-    assert instance.own_labels(environ) == {instance.AGENT_HEADER: "memlocket-cli"}
+    assert instance.own_labels(environ) == {AGENT_HEADER: "memlocket-cli"}
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_removed_is_gone(environ: dict[str, str]) -> None:
-    instance.write_installation(Installation("zed", "zed", "i", CREDENTIAL), environ)
-    assert [i.client for i in instance.list_installations(environ)] == ["zed"]
-    assert instance.remove_installation("zed", environ)
-    assert not instance.remove_installation("zed", environ)
-    assert instance.find_installation("zed", environ) is None
+def test_every_client_is_listed_by_name(environ: dict[str, str]) -> None:
+    for name in ("zed", "codex"):
+        instance.write_installation(Installation(name, name, "i", CREDENTIAL), environ)
+    folder = instance.installation_path("zed", environ).parent
+    (folder / "zed.change.json").write_bytes(b"{}")  # what connect notes beside it
+    assert [found.client for found in instance.list_installations(environ)] == ["codex", "zed"]

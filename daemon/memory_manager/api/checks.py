@@ -41,6 +41,7 @@ from memory_manager.api.protocol import DoorProtocol
 from memory_manager.api.rate_limit import RateLimit
 from memory_manager.api.rules import BodyType, Rule
 from memory_manager.api.skill_refusals import is_skill_path, skill_refusal
+from memory_manager.auth.agent_identity import AGENT_HEADER, INSTANCE_HEADER
 from memory_manager.auth.local_peer import peer_uid_pid
 from memory_manager.base.errors import MemlocketError
 from memory_manager.service.logs import level_of, log_event
@@ -135,8 +136,8 @@ class Checks:
         if known and request.method in _BODY_METHODS:
             call.body = await _read_body(request, rule)
         call.identity = asserted_identity(
-            request.headers.get("X-Memory-OS-Agent-ID"),
-            request.headers.get("X-Memory-OS-Agent-Instance-ID"),
+            request.headers.get(AGENT_HEADER),
+            request.headers.get(INSTANCE_HEADER),
         )
         self._callers.note_use(call.caller, call.identity)
         if rule.limited and not call.caller.is_owner:

@@ -16,11 +16,10 @@ from memory_manager.api.compatibility import (
     TOKEN_VARIABLE,
 )
 from memory_manager.api.operations.skill import OPERATION_NAMES
+from memory_manager.auth.agent_identity import AGENT_HEADER, INSTANCE_HEADER
 from memory_manager.auth.scopes import ALL_SCOPES, MEMORY_SCOPES, format_scopes
 
 PRODUCT_NAME: Final = "Memlocket"
-AGENT_ID_HEADER: Final = "X-Memory-OS-Agent-ID"
-INSTANCE_HEADER: Final = "X-Memory-OS-Agent-Instance-ID"
 INSTANCE_VARIABLE: Final = "XMEMO_AGENT_INSTANCE_ID"
 
 _CLIENT_MAY: Final = (
@@ -176,7 +175,7 @@ def _by_url(base: str, name: str) -> dict[str, object]:
         "url": f"{base}/mcp",
         "headers": {
             "Authorization": f"Bearer ${{env:{TOKEN_VARIABLE}}}",
-            AGENT_ID_HEADER: name,
+            AGENT_HEADER: name,
             INSTANCE_HEADER: f"${{env:{INSTANCE_VARIABLE}}}",
         },
     }
@@ -198,7 +197,7 @@ def _codex(base: str, name: str) -> dict[str, object]:
     return {
         "url": f"{base}/mcp",
         "bearer_token_env_var": TOKEN_VARIABLE,
-        "http_headers": {AGENT_ID_HEADER: name},
+        "http_headers": {AGENT_HEADER: name},
         "env_http_headers": {INSTANCE_HEADER: INSTANCE_VARIABLE},
     }
 

@@ -18,6 +18,8 @@ from memory_manager.auth.errors import (
 )
 from memory_manager.base.identifiers import AgentInstanceHash
 
+AGENT_HEADER = "X-Memory-OS-Agent-ID"
+INSTANCE_HEADER = "X-Memory-OS-Agent-Instance-ID"
 MAX_LABEL_CHARACTERS = 256
 HASH_PREFIX = "sha256:"
 

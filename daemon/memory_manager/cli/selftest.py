@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from memory_manager.auth.agent_identity import AGENT_HEADER, INSTANCE_HEADER
 from memory_manager.base.errors import MemlocketError
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
@@ -54,10 +55,7 @@ def round_trip(environ: Mapping[str, str]) -> float:
 
 
 def _remember_and_recall(environ: Mapping[str, str], sentence: str) -> None:
-    labels = {
-        "X-Memory-OS-Agent-ID": "memlocket-selftest",
-        "X-Memory-OS-Agent-Instance-ID": "selftest",
-    }
+    labels = {AGENT_HEADER: "memlocket-selftest", INSTANCE_HEADER: "selftest"}
     with connect_as_owner(environ, headers=labels) as client:
         written = client.remember({"content": sentence, "path": "memlocket/selftest"})
         found = client.recall_context({"query": "encrypted memory for agents", "max_items": 3})

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, cast
 
+from memory_manager.auth.agent_identity import AGENT_HEADER, INSTANCE_HEADER
 from memory_manager.base.directories import directories
 from memory_manager.base.errors import InvalidInput, MemlocketError
 from memory_manager.base.private_files import (
@@ -30,8 +31,6 @@ from memory_manager.base.private_files import (
 )
 from memory_manager.client.errors import ClientNotConnected
 
-AGENT_HEADER: Final = "X-Memory-OS-Agent-ID"
-INSTANCE_HEADER: Final = "X-Memory-OS-Agent-Instance-ID"
 CLI_NAME: Final = "cli"
 CLI_AGENT_ID: Final = "memlocket-cli"
 KNOWN_SCHEMA: Final = 1
@@ -124,18 +123,6 @@ def write_installation(installation: Installation, environ: Mapping[str, str] = 
     path = installation_path(installation.client, environ)
     ensure_private_directory(path.parent)
     write_private(path, _encoded(installation))
-
-
-def remove_installation(name: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Delete the client's file, its instance id too; whether there was one."""
-    path = installation_path(name, environ)
-    try:
-        check_private_directory(path.parent)
-        path.unlink()
-    except FileNotFoundError:
-        return False
-    sync_directory(path.parent)
-    return True
 
 
 def ensure_installation(

@@ -24,7 +24,6 @@ from memory_manager.cli.errors import ForeignEntry, SettingsRefused
 from memory_manager.client.instance import Installation
 
 NAME: Final = "hermes"
-TITLE: Final = "Hermes with the XMemo plugin"
 KEY_VARIABLES: Final = ("XMEMO_KEY", "MEMORY_OS_API_KEY", "MEMORY_OS_MCP_TOKEN")
 
 
