@@ -12,6 +12,7 @@ from mcp.client import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, TokenStorage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp_session import e1, health_polled
 from oauth_client import answer_of, waiting
 from pydantic import AnyUrl
 from sandbox_daemon import Answer, SandboxDaemon, Wire
@@ -79,12 +80,12 @@ def provider_of(daemon: SandboxDaemon, storage: Storage, person: Person) -> OAut
 
 async def identity_of(daemon: SandboxDaemon, provider: OAuthClientProvider) -> str:
     async with (
+        health_polled(daemon.url),
         httpx2.AsyncClient(auth=provider, timeout=30) as http,
         Client(streamable_http_client(f"{daemon.url}/mcp", http_client=http)) as client,
     ):
         told = await client.call_tool("get_mcp_identity", {})
-        stored = await client.call_tool("remember", {"content": "by oauth", "path": "oauth"})
-        assert not stored.is_error
+        await e1(client)
         return str(told.content[0].text)  # type: ignore[union-attr]
 
 
