@@ -197,6 +197,19 @@ def test_remember_twice_with_one_key_is_one_memory(agent: Wire) -> None:
     assert again.text.startswith(f"Updated: {first}")
 
 
+def test_a_key_counts_within_one_tool_and_one_credential(
+    served: SandboxDaemon, agent: Wire
+) -> None:
+    key = uuid.uuid4().hex
+    first = store(agent, "kept under a key", idempotency_key=key)
+    todo = tool(agent, "create_memory_todo", content="a task", idempotency_key=key).body["id"]
+    assert tool(agent, "todo", action="add", content="b", idempotency_key=key).body["id"] != todo
+    route = agent.post("/v1/remember", {"content": "c", "path": "p", "idempotency_key": key})
+    with served.wire(served.add_agent("same-key")) as other:
+        foreign = store(other, "kept under a key", idempotency_key=key)
+    assert len({first, todo, route.json["id"], foreign}) == 4
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
