@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import urllib.parse
 
 from memory_manager.cli.arguments import Commands, add_command, add_group
 from memory_manager.cli.context import Context
@@ -32,11 +31,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def run_set(arguments: argparse.Namespace, context: Context) -> int:
-    agent = urllib.parse.quote(arguments.agent, safe="")
     with context.client() as client:
-        answer = client.connection.request(
-            "POST", f"/v1/agents/{agent}/mcp-profile", body={"mcp_profile": arguments.mcp_profile}
-        )
-    body = answer.body
+        body = client.set_mcp_profile(arguments.agent, arguments.mcp_profile)
     context.console.result(body, f"{body['name']} sees the {body['mcp_profile']} list of tools.")
     return EXIT_OK

@@ -186,6 +186,11 @@ class MemoryClient:
     def revoke_agent(self, id_or_name: str) -> JsonObject:
         return self._post(f"/v1/agents/{urllib.parse.quote(id_or_name, safe='')}/revoke", {})
 
+    def set_mcp_profile(self, id_or_name: str, profile: str) -> JsonObject:
+        """Which tools an agent sees listed over MCP: ``core`` or ``full``."""
+        agent = urllib.parse.quote(id_or_name, safe="")
+        return self._post(f"/v1/agents/{agent}/mcp-profile", {"mcp_profile": profile})
+
     # -- what waits for the owner
 
     def approvals(self) -> JsonObject:

@@ -16,9 +16,9 @@ from aiohttp import web
 
 from memory_manager.api.calls import Door, call_of
 from memory_manager.api.errors import ForeignPeer, StaleForm, status_of
+from memory_manager.api.oauth_wire import form_of
 from memory_manager.api.pages.render import page
 from memory_manager.api.pages.sessions import OwnerSessions, Session
-from memory_manager.api.routes.oauth import form_of
 from memory_manager.api.routing import RouteHandler
 from memory_manager.auth import tcp_peer
 from memory_manager.base.errors import MemlocketError

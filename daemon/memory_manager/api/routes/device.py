@@ -9,8 +9,8 @@ from aiohttp import web
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, call_of
 from memory_manager.api.labels import declared_name
+from memory_manager.api.oauth_wire import plain_error, plain_errors
 from memory_manager.api.parsing import Fields
-from memory_manager.api.routes.oauth import plain_errors
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.auth.logins import LIFE_SECONDS, LoginKind, Poll
 from memory_manager.auth.scopes import Scope, format_scopes, known_scopes
@@ -32,9 +32,8 @@ _SAID: Final = {
 
 
 def refused(error: str) -> web.Response:
-    """The plain errors of this protocol: 400 with ``error`` as a string."""
-    said = _SAID[error]
-    return json_response({"error": error, "error_description": said, "detail": said}, status=400)
+    """400 with one of the errors of this protocol."""
+    return plain_error(error, _SAID[error])
 
 
 def owner_account() -> dict[str, object]:

@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Final, cast
-from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from memory_manager.api.answers import json_response
-from memory_manager.api.calls import Access, Call, call_of
-from memory_manager.api.errors import error_response
+from memory_manager.api.calls import Access, call_of
 from memory_manager.api.labels import declared_name
+from memory_manager.api.oauth_wire import bases_of, form_of, plain_error, plain_errors
 from memory_manager.api.routing import Route, RouteHandler, daemon_of
 from memory_manager.api.rules import BodyType
-from memory_manager.api.strict_json import parse_object
 from memory_manager.auth.errors import InvalidRedirectUri
 from memory_manager.auth.oauth_rules import check_redirect_uri, names_us
 from memory_manager.auth.scopes import format_scopes, known_scopes
-from memory_manager.base.errors import MemlocketError
-from memory_manager.service.daemon import Daemon
 from memory_manager.vault.grants import GrantTokens
 
 MAX_NAME_CHARACTERS: Final = 128
 MAX_REDIRECT_URIS: Final = 16
 MAX_FORM_BYTES: Final = 16_384
-MAX_FORM_FIELDS: Final = 32
 
 _GRANT_TYPES: Final = frozenset({"authorization_code", "refresh_token"})
-
-
-def refused(error: str, description: str) -> web.Response:
-    """The plain errors of OAuth: 400 with ``error`` as a string."""
-    body = {"error": error, "error_description": description, "detail": description}
-    return json_response(body, status=400)
-
-
-def plain_errors(handler: RouteHandler) -> RouteHandler:
-    """Errors of login routes carry ``error`` as a string, also when the vault is closed."""
-
-    @functools.wraps(handler)
-    async def answered(request: web.Request) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except MemlocketError as refusal:
-            usual = error_response(refusal, call_of(request).request_id)
-            code = "temporarily_unavailable" if usual.status >= 500 else "invalid_request"
-            body = {"error": code, "error_description": refusal.message, "detail": refusal.message}
-            response = json_response(body, status=usual.status)
-            if "Retry-After" in usual.headers:
-                response.headers["Retry-After"] = usual.headers["Retry-After"]
-            return response
-
-    return answered
-
-
-def form_of(call: Call) -> dict[str, str]:
-    """The fields of a form, or of a JSON object; a repeated name keeps its first value."""
-    if call.body.lstrip().startswith(b"{"):
-        sent = parse_object(call.body)
-        return {name: value for name, value in sent.items() if isinstance(value, str)}
-    text = call.body.decode("utf-8", "replace")
-    try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
-    except ValueError:
-        return {}
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        found.setdefault(name, value)
-    return found
-
-
-def bases_of(daemon: Daemon) -> tuple[str, ...]:
-    """Every spelling of our own address; the port is the one thing that must be right."""
-    url = None if daemon.addresses is None else daemon.addresses.url
-    port = "" if url is None else url.rpartition(":")[2]
-    return tuple(f"http://{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]"))
 
 
 async def register(request: web.Request) -> web.Response:
@@ -83,11 +29,11 @@ async def register(request: web.Request) -> web.Response:
     body = call_of(request).json_object()
     uris = body.get("redirect_uris")
     if not isinstance(uris, list) or not 0 < len(uris) <= MAX_REDIRECT_URIS:
-        return refused("invalid_redirect_uri", "redirect_uris names one to 16 addresses.")
+        return plain_error("invalid_redirect_uri", "redirect_uris names one to 16 addresses.")
     try:
         accepted = [check_redirect_uri(_string(uri)) for uri in cast("list[object]", uris)]
     except InvalidRedirectUri as error:
-        return refused("invalid_redirect_uri", error.message)
+        return plain_error("invalid_redirect_uri", error.message)
     name = declared_name(_string(body.get("client_name"))[:MAX_NAME_CHARACTERS])
     client = daemon_of(request).logins.register(name, accepted)
     return json_response(
@@ -110,20 +56,20 @@ async def token(request: web.Request) -> web.Response:
     grant_type, client_id = form.get("grant_type", ""), form.get("client_id", "")
     if grant_type not in _GRANT_TYPES:
         if not grant_type:
-            return refused("invalid_request", "grant_type is missing.")
-        return refused("unsupported_grant_type", "Use authorization_code or refresh_token.")
+            return plain_error("invalid_request", "grant_type is missing.")
+        return plain_error("unsupported_grant_type", "Use authorization_code or refresh_token.")
     daemon = daemon_of(request)
     if not names_us(form.get("resource", ""), bases_of(daemon)):
-        return refused("invalid_target", "resource names another server.")
+        return plain_error("invalid_target", "resource names another server.")
     if not client_id:
-        return refused("invalid_request", "client_id is missing.")
+        return plain_error("invalid_request", "client_id is missing.")
     if grant_type == "refresh_token":
         tokens = await daemon.logins.refresh(form.get("refresh_token", ""), client_id)
         if tokens is None:
-            return refused("invalid_grant", "The refresh token is not valid.")
+            return plain_error("invalid_grant", "The refresh token is not valid.")
         return _granted(tokens)
     if await daemon.logins.client(client_id) is None:
-        return refused("invalid_client", "This client is not registered.")
+        return plain_error("invalid_client", "This client is not registered.")
     tokens = await daemon.logins.redeem(
         form.get("code", ""),
         client_id=client_id,
@@ -131,7 +77,7 @@ async def token(request: web.Request) -> web.Response:
         verifier=form.get("code_verifier", ""),
     )
     if tokens is None:
-        return refused("invalid_grant", "The code is not valid, or was used before.")
+        return plain_error("invalid_grant", "The code is not valid, or was used before.")
     return _granted(tokens)
 
 
@@ -152,10 +98,10 @@ async def revoke(request: web.Request) -> web.Response:
     form = form_of(call_of(request))
     presented = form.get("token", "")
     if not presented:
-        return refused("invalid_request", "token is missing.")
+        return plain_error("invalid_request", "token is missing.")
     ended = await daemon_of(request).logins.end_grant_of(presented, form.get("client_id") or None)
     if not ended:
-        return refused("invalid_client", "The token belongs to another client.")
+        return plain_error("invalid_client", "The token belongs to another client.")
     return json_response({})
 
 
