@@ -10,6 +10,7 @@ import uuid
 from typing import Any
 
 import pytest
+from mcp_wire import rpc
 from sandbox_daemon import Answer, SandboxDaemon, Wire, wait_until
 
 WRITES: dict[str, dict[str, object]] = {
@@ -19,6 +20,8 @@ WRITES: dict[str, dict[str, object]] = {
     "/v1/reminders": {"content": "reminder"},
     "/v1/decisions": {"context": "decision"},
 }
+
+MAX_READ_BYTES = 2 * 1024 * 1024  # what a public client reads of one answer
 
 
 def made(answer: Answer) -> dict[str, Any]:
@@ -434,3 +437,25 @@ def test_a_failed_attempt_does_not_use_its_key_up(agent: Wire, bucket: str) -> N
     url = f"/v1/reminders/{done['id']}/complete"
     first = agent.post(url, {"note": "1", "idempotency_key": key})
     assert agent.post(url, {"note": "2", "idempotency_key": key}).json == first.json
+
+
+def test_long_answers_of_items_stay_below_what_clients_read(agent: Wire, bucket: str) -> None:
+    text = "ä" * 90_000
+    for number in range(12):
+        for path in ("timeline/events", "reminders"):
+            agent.post(f"/v1/{path}", {"content": f"{number} {text}", "bucket": bucket})
+        agent.remember(f"{number} {text}", bucket=bucket)
+    for path, name, several in (("timeline", "events", 9), ("reminders", "reminders", 4)):
+        answer = agent.get(f"/v1/{path}", bucket=bucket, limit="500")
+        assert len(answer.body) < MAX_READ_BYTES
+        assert answer.json["truncated"] is True
+        assert len(answer.json[name]) >= several
+        assert answer.json["total"] == 12
+    agent.post("/v1/restart/snapshot", {"bucket": bucket})
+    restored = agent.post("/v1/restart/restore", {"bucket": bucket})
+    assert len(restored.body) < MAX_READ_BYTES
+    for name in ("timeline", "reminders"):
+        assert 1 <= len(restored.json["snapshot"][name]) < 12
+    for name in ("memory_overview", "memory_activity"):
+        told = rpc(agent, "tools/call", {"name": name, "arguments": {"limit": 50}})
+        assert len(told.body) < MAX_READ_BYTES
