@@ -94,6 +94,8 @@ def test_expired_state_is_gone_and_its_slot_goes_on(agent: Wire, bucket: str) ->
     url = f"/v1/memories/{first['id']}"
     wait_until(lambda: agent.get(url).status == 404, 10, "the state expires")
     assert agent.search(word) == []
+    for path in (f"{url}/versions", f"{url}/explain"):
+        assert agent.get(path).status == 404
     again = made(agent.post("/v1/update_state", {**state, "ttl_seconds": 0}))
     assert (again["id"], again["version"], again["expires_at"]) == (first["id"], 2, None)
     assert agent.get(url).status == 200

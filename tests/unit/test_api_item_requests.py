@@ -13,6 +13,7 @@ from memory_manager.api.errors import InvalidFields
 from memory_manager.api.item_json import amount_json
 from memory_manager.api.money import Month, parse_amount, parse_month
 from memory_manager.api.parsing import Fields
+from memory_manager.api.restart_requests import parse_snapshot
 from memory_manager.vault.rows import RecordKind
 
 NOW_MS = 1_796_000_000_000
@@ -99,3 +100,8 @@ def test_months_border_on_each_other() -> None:
     found = parse_month(Fields.of_query({"month": "2", "year": ""}), NOW_MS)
     assert found == Month(2026, 2)
     assert parse_month(Fields.of_query({}), NOW_MS).name == "2026-11"
+
+
+def test_a_snapshot_holds_a_hundred_of_each_list_at_most() -> None:
+    asked = parse_snapshot({"timeline_limit": 10**9, "reminder_limit": -1, "decision_limit": "7"})
+    assert (asked.timeline_limit, asked.reminder_limit, asked.decision_limit) == (100, 0, 7)

@@ -120,7 +120,7 @@ async def update(
 
 
 async def versions(daemon: Daemon, call: Call, arguments: Mapping[str, object]) -> Answer:
-    """All versions, oldest first. The owner also sees those of a forgotten row."""
+    """All versions, oldest first. The owner also sees those of a forgotten or expired row."""
     memory_id = memory_id_of(arguments)
 
     def read(connection: Connection) -> list[MemoryVersion]:
