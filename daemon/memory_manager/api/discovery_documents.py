@@ -17,6 +17,7 @@ from memory_manager.api.compatibility import (
 )
 from memory_manager.api.operations.skill import OPERATION_NAMES
 from memory_manager.auth.agent_identity import AGENT_HEADER, INSTANCE_HEADER
+from memory_manager.auth.boundary import BOUNDARY_AUTHORITY
 from memory_manager.auth.scopes import ALL_SCOPES, MEMORY_SCOPES, format_scopes
 
 PRODUCT_NAME: Final = "Memlocket"
@@ -45,7 +46,7 @@ def _boundary() -> dict[str, object]:
     return {
         "client_allowed": list(_CLIENT_MAY),
         "admin_required": list(_OWNER_ONLY),
-        "boundary_authority": "attribution_only",
+        "boundary_authority": BOUNDARY_AUTHORITY,
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from memory_manager.api.mcp.memory_tools import CORE_TOOLS, MEMORY_TOOLS
+from memory_manager.api.mcp.core_tools import CORE_TOOLS
+from memory_manager.api.mcp.memory_tools import MEMORY_TOOLS
 from memory_manager.api.mcp.record_tools import RECORD_TOOLS
 from memory_manager.api.mcp.tool import Tool
 from memory_manager.api.mcp.work_tools import WORK_TOOLS

@@ -1,111 +1,23 @@
-"""Tools that find memories and change single ones (xmemo.md 11.5, 11.6; recall.md 13)."""
+"""More tools for single memories: restore, redact, destroy, history (xmemo.md 11.5, 11.6)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from sqlcipher3.dbapi2 import Connection
-
 from memory_manager.api.calls import Access
-from memory_manager.api.errors import MissingCredential
 from memory_manager.api.mcp import text
-from memory_manager.api.mcp.running import (
-    Body,
-    operation_arguments,
-    reading,
-    write,
-    writing,
+from memory_manager.api.mcp.core_tools import (
+    MEMORY_ID,
+    REASON,
+    STORED,
+    forget_memory,
+    remember_memory,
 )
-from memory_manager.api.mcp.tool import Argument, Kind, Tool, ToolAnswer, ToolCall
+from memory_manager.api.mcp.running import Body, operation_arguments, reading, writing
+from memory_manager.api.mcp.tool import Argument, Kind, Tool
 from memory_manager.api.operations import memory
-from memory_manager.api.operations.memory import ID_MEMBER
-from memory_manager.api.operations.recall import context, search
-from memory_manager.api.operations.remember import remember
-from memory_manager.api.parsing import Fields
-from memory_manager.base.errors import NotFound
-from memory_manager.base.times import now_ms
-from memory_manager.vault import queries
-from memory_manager.vault.filters import RowFilter
-from memory_manager.vault.mcp_profiles import Profile, profile_of
-from memory_manager.vault.rows import ForgetMode, RecordKind
-
-MAX_HITS: Final = 10
-MEMORY_TYPES: Final = ("auto", "semantic", "episodic", "procedural", "working", "identity")
-
-_LATEST: Final = frozenset({"", "current", "latest"})
-_MEMORIES: Final = RowFilter(kinds=(RecordKind.MEMORY,))
-_LATEST_WINDOW: Final = 200  # rows looked through for the caller's own newest one
-
-_AGENT: Final = (Argument("agent_id"), Argument("agent_instance_id"))
-_SCOPE: Final = Argument("scope", "only this scope", core=True)
-_PATH_FILTER: Final = Argument(
-    "path_filter", "this path and below; % means any", default="%", core=True
-)
-_MEMORY_ID: Final = Argument("memory_id", "id of the memory", required=True)
-_REASON: Final = Argument("reason", "why, kept in its history")
-_SEARCHED: Final = (
-    Argument("query", "what to look for; * lists everything", required=True),
-    Argument("limit", "at most 10", Kind.WHOLE, core=True),
-    _PATH_FILTER,
-    Argument("memory_type", "only this type", default="%"),
-    Argument("explain", kind=Kind.FLAG),
-    Argument("prefer_working", kind=Kind.FLAG),
-)
-_STORED: Final = (
-    Argument("content", "the text to keep, self-contained", required=True),
-    Argument("path", "topic such as projects/alpha", required=True),
-    Argument("scope", "free label of a workspace", core=True),
-    Argument("bucket", "collection", default="public", core=True),
-    Argument("memory_type", choices=MEMORY_TYPES, default="auto", core=True),
-    Argument("dedupe", "true: do not store the same text twice", Kind.FLAG, core=True),
-    Argument("semantic_key", "same key replaces the former text", core=True),
-    Argument("importance", "0 to 1", Kind.NUMBER),
-    Argument("confidence", "0 to 1", Kind.NUMBER),
-    Argument("expires_at", "RFC 3339 time"),
-    Argument("memory_id", "change this memory instead"),
-    Argument("team_id"),
-    *_AGENT,
-    Argument("device_id"),
-    Argument("device_label"),
-    Argument("metadata_json", "JSON object", default="{}"),
-    Argument("provenance_json", "JSON object"),
-    Argument("embedding_json", "ignored"),
-)
-
-
-def _found(arguments: Mapping[str, object]) -> dict[str, object]:
-    fields = Fields.of_body(arguments)
-    limit = fields.clamped("limit", MAX_HITS, 1, MAX_HITS)
-    fields.check()
-    return {**operation_arguments(arguments), "limit": limit}
-
-
-def _results(body: Body) -> str:
-    return text.blocks(text.items_of(body, "results"))
-
-
-def _context_text(body: Body) -> str:
-    return str(body.get("context_text") or "")
-
-
-def _explained(body: Body) -> str:
-    item, origin = body.get("memory"), body.get("provenance")
-    known = item if isinstance(item, dict) else {}
-    source = origin if isinstance(origin, dict) else {}
-    match = body.get("match")
-    lines = text.facts(
-        [
-            ("type", known.get("memory_type")),
-            ("version", known.get("version")),
-            ("created", known.get("created_at")),
-            ("updated", known.get("updated_at")),
-            ("written by", source.get("written_by") or source.get("client")),
-            ("boundary", known.get("ownership")),
-            ("match", match if isinstance(match, dict) else None),
-        ]
-    )
-    return f"{text.block(known)}\n{lines}"
+from memory_manager.vault.rows import ForgetMode
 
 
 def _versions(body: Body) -> str:
@@ -116,203 +28,18 @@ def _versions(body: Body) -> str:
     )
 
 
-async def _identity(asked: ToolCall) -> ToolAnswer:
-    """Who the caller is to us: the account label first, then labels, rights and listing."""
-    caller, identity = asked.call.caller, asked.call.identity
-    credential_id = caller.credential_id
-    if credential_id is None:
-        raise MissingCredential
-
-    def profile(connection: Connection) -> Profile:
-        return profile_of(connection, credential_id)
-
-    body: dict[str, object] = {
-        "account": caller.name,
-        "credential_id": credential_id,
-        "agent_id": identity.agent_id,
-        "agent_instance_id_hash": identity.instance_hash,
-        "scopes": sorted(scope.value for scope in caller.scopes),
-        "mcp_profile": (await asked.daemon.store().read(profile)).value,
-        "boundary_authority": "attribution_only",
-        "current_agent_trust": "client_asserted",
-        "service": {"name": "memlocket", "version": asked.daemon.version},
-    }
-    lines = text.facts(
-        [
-            ("agent", identity.agent_id),
-            ("installation", identity.instance_hash),
-            ("scopes", ", ".join(sorted(scope.value for scope in caller.scopes))),
-            ("tool listing", body["mcp_profile"]),
-            ("service", f"memlocket {asked.daemon.version}, local"),
-        ]
-    )
-    return ToolAnswer(f"{text.one_line(caller.name)}\n{lines}", body)
-
-
-async def _remember(asked: ToolCall) -> ToolAnswer:
-    """Store, or change the memory that ``memory_id`` names."""
-    arguments = operation_arguments(asked.arguments)
-    if asked.arguments.get("memory_id"):
-        body = await write(asked, memory.update, arguments)
-        return ToolAnswer(text.updated(body), body)
-    arguments.pop(ID_MEMBER, None)
-    body = await write(asked, remember, arguments)
-    return ToolAnswer(text.written(body), body)
-
-
-async def _forget(asked: ToolCall) -> ToolAnswer:
-    """Forget one row softly: an exact id, or the newest one that this credential wrote."""
-    fields = Fields.of_body(asked.arguments)
-    target = (fields.text("target") or fields.text("memory_id") or "").strip()
-    fields.check()
-    if target.lower() in _LATEST:
-        target = await _newest_own(asked)
-    chosen = {
-        ID_MEMBER: target,
-        "mode": ForgetMode.SOFT_DELETE.value,
-        "reason": asked.arguments.get("reason"),
-    }
-    body = await write(asked, memory.forget, chosen)
-    return ToolAnswer(text.written(body), body)
-
-
-async def _newest_own(asked: ToolCall) -> str:
-    """The id of the newest live memory of the caller's credential; NotFound without one.
-
-    Never somebody else's: an agent that means "what I just stored" must not delete another's row.
-    """
-    credential_id = asked.call.caller.credential_id
-
-    def find(connection: Connection) -> str:
-        rows = queries.list_rows(
-            connection, _MEMORIES, now_ms(), by_updated=True, limit=_LATEST_WINDOW
-        )
-        for row in rows:
-            if row.writer.credential_id == credential_id:
-                return row.id
-        raise NotFound("This client stored no memory of late; name one by its id.")
-
-    return await asked.daemon.store().read(find)
-
-
 def _redaction(arguments: Mapping[str, object]) -> dict[str, object]:
     found = operation_arguments(arguments)
     return {**found, "mode": ForgetMode.REDACT.value}
 
-
-CORE_TOOLS: Final = (
-    Tool(
-        "get_mcp_identity",
-        "Show which account, agent and rights this connection has.",
-        Access.MCP,
-        _identity,
-        read_only=True,
-    ),
-    Tool(
-        "remember",
-        "Store a lasting fact, decision or preference; secrets in it are removed first.",
-        Access.WRITE,
-        _remember,
-        _STORED,
-    ),
-    Tool(
-        "recall",
-        "Find memories by meaning and words; ask before work and whenever the past matters.",
-        Access.READ,
-        reading(search, _results, _found),
-        (*_SEARCHED, *_AGENT),
-        read_only=True,
-    ),
-    Tool(
-        "search_memory",
-        "Find memories as recall does, within a scope.",
-        Access.READ,
-        reading(search, _results, _found),
-        (*_SEARCHED, _SCOPE, Argument("team_id"), *_AGENT),
-        read_only=True,
-    ),
-    Tool(
-        "recall_context",
-        "Get the memories that fit a question as one text within a token budget.",
-        Access.READ,
-        reading(context, _context_text),
-        (
-            Argument("query", "the question or task", required=True),
-            Argument("max_tokens", "size of the text", Kind.WHOLE, core=True),
-            _PATH_FILTER,
-            _SCOPE,
-            Argument("limit", kind=Kind.WHOLE),
-            Argument("max_items", "at most 500", Kind.WHOLE),
-            Argument("bucket", "only this bucket", default="%"),
-            Argument("memory_type", "only this type", default="auto"),
-            Argument("prefer_working", kind=Kind.FLAG),
-            Argument("output_json", "the answer as JSON text", Kind.FLAG),
-            Argument("team_id"),
-            *_AGENT,
-        ),
-        read_only=True,
-    ),
-    Tool(
-        "update_memory",
-        "Change a memory; what is not given stays, and older versions are kept.",
-        Access.WRITE,
-        writing(memory.update, text.updated),
-        (
-            _MEMORY_ID,
-            Argument("content", "new text", core=True),
-            Argument("path", "new topic", core=True),
-            Argument("scope"),
-            Argument("bucket"),
-            Argument("status"),
-            Argument("memory_type", choices=MEMORY_TYPES, core=True),
-            Argument("importance", "0 to 1", Kind.NUMBER),
-            Argument("confidence", "0 to 1", Kind.NUMBER),
-            Argument("expires_at", "RFC 3339 time"),
-            Argument("semantic_key"),
-            Argument("metadata_json", "JSON object"),
-            Argument("merge_metadata", "add to the old metadata", Kind.FLAG),
-            Argument("provenance_json", "JSON object"),
-            Argument("merge_provenance", "add to the old provenance", Kind.FLAG),
-            Argument("detect_conflicts", kind=Kind.FLAG),
-            Argument("team_id"),
-        ),
-        idempotent=True,
-    ),
-    Tool(
-        "forget",
-        "Take a memory out of every recall at once; it can be restored.",
-        Access.WRITE,
-        _forget,
-        (
-            Argument(
-                "target", "memory id; current = the last you wrote", default="current", core=True
-            ),
-            Argument("reason", "why, kept in its history", core=True),
-        ),
-        destructive=True,
-    ),
-    Tool(
-        "explain_memory",
-        "Show where a memory comes from and why a query finds it or not.",
-        Access.READ,
-        reading(memory.explain, _explained),
-        (
-            _MEMORY_ID,
-            Argument("query", "explain the match with it", core=True),
-            Argument("output_json", "the answer as JSON text", Kind.FLAG),
-            Argument("include_embedding", "ignored", Kind.FLAG),
-        ),
-        read_only=True,
-    ),
-)
 
 MEMORY_TOOLS: Final = (
     Tool(
         "store_memory",
         "Store a memory: another name of remember.",
         Access.WRITE,
-        _remember,
-        _STORED,
+        remember_memory,
+        STORED,
     ),
     Tool(
         "restore_memory",
@@ -320,9 +47,9 @@ MEMORY_TOOLS: Final = (
         Access.RESTORE,
         writing(memory.restore, text.written),
         (
-            _MEMORY_ID,
+            MEMORY_ID,
             Argument("version", "an older version", Kind.WHOLE),
-            _REASON,
+            REASON,
             Argument("metadata_json", "JSON object"),
         ),
         idempotent=True,
@@ -333,8 +60,8 @@ MEMORY_TOOLS: Final = (
         Access.WRITE,
         writing(memory.forget, text.written, _redaction),
         (
-            _MEMORY_ID,
-            _REASON,
+            MEMORY_ID,
+            REASON,
             Argument("replacement_content", default="[REDACTED]"),
             Argument("metadata_json", "JSON object"),
         ),
@@ -347,11 +74,11 @@ MEMORY_TOOLS: Final = (
         Access.WRITE,
         writing(memory.forget, text.written),
         (
-            _MEMORY_ID,
+            MEMORY_ID,
             Argument(
                 "mode", choices=("soft_delete", "hard_delete", "redact"), default="soft_delete"
             ),
-            _REASON,
+            REASON,
             Argument("replacement_content"),
             Argument("metadata_json", "JSON object"),
         ),
@@ -362,8 +89,8 @@ MEMORY_TOOLS: Final = (
         "delete_current_memory",
         "Forget the memory you wrote last; it can be restored.",
         Access.WRITE,
-        _forget,
-        (_REASON,),
+        forget_memory,
+        (REASON,),
         destructive=True,
     ),
     Tool(
@@ -371,7 +98,7 @@ MEMORY_TOOLS: Final = (
         "List all versions of a memory, oldest first.",
         Access.READ,
         reading(memory.versions, _versions),
-        (_MEMORY_ID,),
+        (MEMORY_ID,),
         read_only=True,
     ),
 )
