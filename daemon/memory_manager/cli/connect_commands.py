@@ -154,30 +154,40 @@ def _carry_out(client: Client | None, launch: Launch, plan: Plan, context: Conte
         write_journal(client.name, noted, context.environ)
 
 
+def _planned_removal(name: str, kept: Journal | None, context: Context, edit_file: bool) -> Plan:
+    """The way back: the old bytes where nothing else was written since, the client's own command
+    where it made the entry, else an edit.
+    """
+    environ, places = context.environ, Places(context.environ)
+    client, launch = CLIENTS.get(name), launch_of(name, environ)
+    if name == http_client.NAME:
+        return Plan(http_client.plan_values_removal(http_client.settings_path(places), kept))
+    if client is None:
+        return Plan()
+    path = Path(kept.file) if kept is not None and kept.file else client.file(places)
+    try:
+        change = plan_removal(client, launch, path, kept)
+    except SettingsRefused as error:
+        hint = f"Mend the file; to end the credential alone: memlocket agent revoke {name}"
+        raise SettingsRefused(error.message, hint=hint) from None
+    own = client.own_command
+    if kept is None or not kept.by_command or edit_file:
+        return Plan(change)
+    back = plan_return(client, launch, path, kept)
+    if back is not None:
+        return Plan(back)
+    if change.is_needed and own is not None:
+        program = find_program(own.program, environ)
+        if program is not None:
+            return Plan(change, (program, *own.remove))
+    return Plan(change)
+
+
 def run_disconnect(arguments: argparse.Namespace, context: Context) -> int:
     name = installation_name(arguments.client)
-    environ, places = context.environ, Places(context.environ)
+    environ = context.environ
     kept = read_journal(name, environ)
-    client, launch = CLIENTS.get(name), launch_of(name, environ)
-    plan = Plan()
-    if name == http_client.NAME:
-        plan = Plan(http_client.plan_values_removal(http_client.settings_path(places), kept))
-    elif client is not None:
-        path = Path(kept.file) if kept is not None and kept.file else client.file(places)
-        try:
-            plan = Plan(plan_removal(client, launch, path, kept))
-        except SettingsRefused as error:
-            hint = f"Mend the file; to end the credential alone: memlocket agent revoke {name}"
-            raise SettingsRefused(error.message, hint=hint) from None
-        own = client.own_command
-        by_command = kept is not None and kept.by_command and not arguments.edit_file
-        back = plan_return(client, launch, path, kept) if kept is not None and by_command else None
-        if back is not None:
-            plan = Plan(back)
-        elif plan.is_needed and own is not None and by_command:
-            program = find_program(own.program, environ)
-            if program is not None:
-                plan = Plan(plan.change, (program, *own.remove))
+    plan = _planned_removal(name, kept, context, arguments.edit_file)
     if arguments.entry_only:
         agree(arguments, context, plan)
         _take_out(name, plan, kept, context)
