@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from vault_harness import PASSPHRASE, FakeClocks, VaultHome
 
-from memory_manager.api.routes.approvals import approve_login
+from memory_manager.api.login_approval import approve_login
 from memory_manager.auth.logins import LoginKind, Poll
 from memory_manager.auth.scopes import MEMORY_SCOPES
 from memory_manager.base.directories import directories

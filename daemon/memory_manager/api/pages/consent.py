@@ -13,6 +13,7 @@ from aiohttp import web
 
 from memory_manager.api.calls import Access
 from memory_manager.api.errors import InvalidLogin
+from memory_manager.api.login_approval import approve_login, login_json
 from memory_manager.api.oauth_wire import bases_of
 from memory_manager.api.pages.owner import (
     form_of_session,
@@ -23,7 +24,6 @@ from memory_manager.api.pages.owner import (
     wants_passphrase,
 )
 from memory_manager.api.pages.render import page
-from memory_manager.api.routes.approvals import approve_login, login_json
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.api.rules import BodyType
 from memory_manager.auth.logins import Login, LoginKind, LoginState, Redirect

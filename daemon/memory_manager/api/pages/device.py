@@ -7,6 +7,7 @@ from typing import Final
 from aiohttp import web
 
 from memory_manager.api.calls import Access
+from memory_manager.api.login_approval import approve_login, login_json
 from memory_manager.api.pages.owner import (
     form_of_session,
     html_errors,
@@ -17,7 +18,6 @@ from memory_manager.api.pages.owner import (
 )
 from memory_manager.api.pages.render import page
 from memory_manager.api.pages.sessions import Session
-from memory_manager.api.routes.approvals import approve_login, login_json
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.api.rules import BodyType
 from memory_manager.auth.logins import Login, plain_code

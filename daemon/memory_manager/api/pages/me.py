@@ -11,6 +11,7 @@ from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import Access
 from memory_manager.api.errors import StaleForm
+from memory_manager.api.login_approval import approve_login, login_json
 from memory_manager.api.pages.owner import (
     SESSIONS,
     form_of_session,
@@ -22,7 +23,6 @@ from memory_manager.api.pages.owner import (
 )
 from memory_manager.api.pages.render import page
 from memory_manager.api.pages.sessions import Session
-from memory_manager.api.routes.approvals import approve_login, login_json
 from memory_manager.api.routes.settings import flags
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.api.rules import BodyType

@@ -12,42 +12,18 @@ from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, call_of
+from memory_manager.api.login_approval import approve_login, login_json
 from memory_manager.api.parsing import Fields
 from memory_manager.api.routing import Route, daemon_of
-from memory_manager.auth.logins import Login, LoginDesk
-from memory_manager.auth.scopes import format_scopes
 from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import rfc3339
-from memory_manager.service.daemon import Daemon
 from memory_manager.vault import queries
 from memory_manager.vault.destruction import Waiting, waiting_for_destruction
 from memory_manager.vault.rows import ForgetMode
 from memory_manager.vault.transaction import Transaction
 
 MAX_DESTROYED_AT_ONCE: Final = 1_000
-
-
-def login_json(desk: LoginDesk, login: Login) -> dict[str, object]:
-    """What the owner must see before saying yes: who asks, for what, since when, by which code."""
-    return {
-        "user_code": login.user_code,
-        "kind": login.kind.value,
-        "client": login.name,
-        "scopes": format_scopes(login.scopes),
-        "age_seconds": desk.age_seconds(login),
-        "expires_in": desk.seconds_left(login),
-        "redirect_uri": None if login.redirect is None else login.redirect.redirect_uri,
-    }
-
-
-async def approve_login(daemon: Daemon, user_code: str) -> Login:
-    """The owner's yes: an admin act, on an open vault. The code is looked up first."""
-    desk = daemon.logins.desk
-    desk.look_up(user_code)
-    daemon.writable_store()
-    await daemon.require_present_owner()
-    return desk.decide(user_code, approve=True)
 
 
 async def approvals(request: web.Request) -> web.Response:
