@@ -115,10 +115,11 @@ def test_expenses_and_the_monthly_summary(skilled: Wire) -> None:
 
 @pytest.mark.parametrize(
     "amount",
-    ["", None, "much", "NaN", "Infinity", "-inf", "sNaN", True, [], {}, "1e99", 10**400, 1e300],
+    ["", None, "much", "NaN", "Infinity", "-inf", "sNaN", True, [], {}, "1e99", 10**400, 1e300,
+     "1000000000.01"],
     ids=[
         "empty", "null", "word", "nan", "inf", "minus-inf", "snan", "flag", "list", "object",
-        "huge-text", "huge-whole", "huge-float",
+        "huge-text", "huge-whole", "huge-float", "over",
     ],
 )  # fmt: skip
 def test_impossible_amounts(skilled: Wire, amount: object) -> None:
