@@ -19,6 +19,7 @@ from memory_manager.security.redact.gate import (
 from memory_manager.security.redact.labelled import LABEL_ANCHORS
 from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.rules import RULES
+from memory_manager.security.redact.triggers import PATTERNS, Trigger
 
 _BY_ANCHOR: Final[dict[str, tuple[Rule, ...]]] = {}
 for _rule in RULES:
@@ -31,21 +32,48 @@ _NUMBER_OF: Final = {rule: number for number, rule in enumerate(RULES)}
 _IS_LABEL: Final = tuple(anchor in _LABELS for anchor in ANCHORS)
 
 
-class Found:
-    """Which anchors stand where in one text; ``lowered`` is the text in lower case, as long."""
+_READ: Final = _LABELS | carriers.HINTS | key_material.HINTS
+_NOTHING: Final[frozenset[str]] = frozenset()
 
-    __slots__ = ("_matches", "_possible", "lowered", "seen")
+
+class Found:
+    """Which anchors stand where in one text; ``lowered`` is the text in lower case, as long.
+
+    Of the literals of vendors only those are sure to be known whose rules may match.
+    """
+
+    __slots__ = ("_matches", "_possible", "_triggers", "lowered", "seen")
 
     def __init__(
-        self, lowered: str, matches: list[Match], possible: frozenset[int] | None = None
+        self,
+        lowered: str,
+        matches: list[Match],
+        possible: frozenset[int] | None = None,
+        triggers: frozenset[int] | None = None,
     ) -> None:
         self.lowered = lowered
         self._matches = matches
         self._possible = possible
-        self.seen = frozenset(ANCHORS[number] for number in {number for _, number in matches})
+        self._triggers = triggers
+        self.seen = (
+            frozenset([ANCHORS[number] for number in {number for _, number in matches}])
+            if matches
+            else _NOTHING
+        )
+
+    @property
+    def has_vendors(self) -> bool:
+        """Whether a rule of the registry may match."""
+        return bool(self._matches) if self._possible is None else bool(self._possible)
+
+    def may(self, trigger: Trigger) -> bool:
+        """Whether the reading that the trigger stands for may find something."""
+        return self._triggers is None or trigger in self._triggers
 
     def vendors(self) -> Iterator[tuple[int, str, tuple[Rule, ...]]]:
         """(position, anchor, rules to try there), positions ascending."""
+        if not self.has_vendors:
+            return
         for position, number in self._matches:
             rules = _RULES_OF[number]
             if rules and self._possible is not None:
@@ -58,6 +86,12 @@ class Found:
         for position, number in self._matches:
             if _IS_LABEL[number]:
                 yield position, ANCHORS[number]
+
+
+# the literals of vendors are left out: there the rules themselves are looked for
+_CONTENT: Final = native.Content(
+    RULES, ANCHORS, tuple(anchor in _READ for anchor in ANCHORS), PATTERNS
+)
 
 
 @functools.cache
@@ -89,14 +123,14 @@ def native_is_possible() -> bool:
 
 def compile_native_database() -> bytes:
     """What ``use_native_database`` takes; takes seconds, so it belongs on a thread of its own."""
-    return native.compile_database(RULES, ANCHORS)
+    return native.compile_database(_CONTENT)
 
 
 def use_native_database(data: bytes) -> bool:
     """Switch to the native tier; False, and no change, if the bytes are not of this rule set, this
     package and this processor, or are damaged.
     """
-    gate = native.load_database(data, RULES, ANCHORS)
+    gate = native.load_database(data, _CONTENT)
     if gate is None:
         return False
     _Tier.native = gate

@@ -13,20 +13,19 @@ from collections.abc import Iterator, Set
 from typing import Final
 
 from memory_manager.security.redact.labels import Family
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder, is_reference
 from memory_manager.security.redact.randomness import looks_random
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.values import is_secret_value
 
-_AUTHORITY: Final = re.compile(r"://([^\s\"'<>`/\\]{1,1024})")
-_QUERY: Final = re.compile(r"[?#]")
+_AUTHORITY: Final = late(r"://([^\s\"'<>`/\\]{1,1024})")
+_QUERY: Final = late(r"[?#]")
 # a question mark or hash belongs to the password when a plain user stands before it and @ after it
-_ODD_PASSWORD: Final = re.compile(r"[\w-]{0,40}:(?!\d{1,5}[?#])[^?#=&]{0,80}[?#][^=&]{0,80}@[\w.-]")
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:[-+][\w.+-]+)?|[a-z]+")
-_PUBLIC_DSN_HOST: Final = re.compile(
-    r"(?:[\w.-]*sentry[\w.-]*|[\w.-]*ingest[\w.-]*|[\w.:-]+/\d+)\b"
-)
+_ODD_PASSWORD: Final = late(r"[\w-]{0,40}:(?!\d{1,5}[?#])[^?#=&]{0,80}[?#][^=&]{0,80}@[\w.-]")
+_VERSION: Final = late(r"\d+\.\d+\.\d+(?:[-+][\w.+-]+)?|[a-z]+")
+_PUBLIC_DSN_HOST: Final = late(r"(?:[\w.-]*sentry[\w.-]*|[\w.-]*ingest[\w.-]*|[\w.:-]+/\d+)\b")
 
 
 def url_userinfo(text: str) -> Iterator[Hit]:
@@ -89,21 +88,21 @@ def _wanted(value: str) -> bool:
     return not is_placeholder(value) and not is_reference(value)
 
 
-_AUTH_HEADER: Final = re.compile(
+_AUTH_HEADER: Final = late(
     r"(?:proxy-)?authorization\\{0,8}[\"']?[\])]?[ \t]{0,8}(?::|=>?|,)[ \t]{0,8}\\{0,8}[\"'`]?"
     r"(?:(?P<scheme>bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|genie-?key"
     r"|zoho-oauthtoken)[ \t+]{1,4})?"
     r"(?P<value>[^\s\"'`<>\\,;]{8,8192})",
     re.IGNORECASE,
 )
-_SCHEME: Final = re.compile(
+_SCHEME: Final = late(
     r"(?P<scheme>bearer|basic|ssws|apikey)[ \t]{1,4}(?P<value>[0-9A-Za-z._~+/=-]{12,8192})",
     re.IGNORECASE,
 )
 _SCHEME_WORDS: Final = frozenset(
     word + blank for word in ("bearer", "basic", "ssws", "apikey") for blank in (" ", "\t")
 )
-_DIGEST: Final = re.compile(r"\bresponse=\\?\"?([0-9a-f]{32,64})", re.IGNORECASE)
+_DIGEST: Final = late(r"\bresponse=\\?\"?([0-9a-f]{32,64})", re.IGNORECASE)
 
 
 def authorization(text: str, seen: Set[str]) -> Iterator[Hit]:
@@ -143,13 +142,11 @@ def _is_basic(value: str) -> bool:
     return b":" in decoded or (len(value) >= 16 and any(c.isdigit() for c in value))
 
 
-_COOKIE_HEADER: Final = re.compile(
+_COOKIE_HEADER: Final = late(
     r"(set-)?cookie2?\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,8}[\"']?", re.IGNORECASE
 )
-_COOKIE_PAIR: Final = re.compile(
-    r"([!#$%&*+.^_|~0-9A-Za-z-]{1,80})=([^\s;,\"'\\]{0,4096})(;[ \t]{0,4})?"
-)
-_COOKIE_HARMLESS: Final = re.compile(
+_COOKIE_PAIR: Final = late(r"([!#$%&*+.^_|~0-9A-Za-z-]{1,80})=([^\s;,\"'\\]{0,4096})(;[ \t]{0,4})?")
+_COOKIE_HARMLESS: Final = late(
     r"_ga.*|_gid|_gcl.*|_fbp|utm.*|lang|locale|theme|path|domain|expires|max-age|samesite|priority"
     r"|version|tz|timezone",
     re.IGNORECASE,
@@ -184,7 +181,7 @@ def _is_cookie_secret(value: str) -> bool:
     return len(value) >= 12 and looks_random(value)
 
 
-_USER_OPTION: Final = re.compile(
+_USER_OPTION: Final = late(
     r"(?:^|[\s\"'\[(])(?:-u|--user|--auth|--proxy-user|-U|--userpass)(?:[ =]{1,4}"
     r"|\\?[\"'], ?\\?[\"'])\\?[\"']?"
     r"([^\s:\"'\\]{1,80}):([^\s\"'\\]{1,256})"
@@ -194,7 +191,7 @@ _COMMANDS: Final = (
     (
         True,
         ("mysql", "mariadb"),
-        re.compile(
+        late(
             r"\b(?:mysql\w{0,10}|mariadb\w{0,10})\b[^\n|;&]{0,200}?\s-p([^\s\"'\\=-][^\s\"'\\]{3,12"
             r"0})"
         ),
@@ -202,12 +199,12 @@ _COMMANDS: Final = (
     (
         True,
         ("sshpass",),
-        re.compile(r"\bsshpass\s{1,4}-p\s{0,4}[\"']?([^\s\"'\\]{3,120})"),
+        late(r"\bsshpass\s{1,4}-p\s{0,4}[\"']?([^\s\"'\\]{3,120})"),
     ),
     (
         True,
         ("redis-cli",),
-        re.compile(r"\bredis-cli\b[^\n|;&]{0,120}?\s-a\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
+        late(r"\bredis-cli\b[^\n|;&]{0,120}?\s-a\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
     ),
     (
         True,
@@ -220,7 +217,7 @@ _COMMANDS: Final = (
             "ldap",
             "mongo",
         ),
-        re.compile(
+        late(
             r"\b(?:(?:docker|podman|az|oc|skopeo|crane|buildah) login|helm registry login|sqlcmd"
             r"|bcp|ldap\w{3,8}|mongo\w{0,8})"
             r"\b[^\n|;&]{0,160}?\s-(?:p|P|w)\s{1,4}[\"']?([^\s\"'\\-][^\s\"'\\]{3,256})"
@@ -229,36 +226,37 @@ _COMMANDS: Final = (
     (
         True,
         ("openssl",),
-        re.compile(
-            r"\bopenssl\b[^\n|;&]{0,200}?\s-pass(?:in|out)?\s{1,4}[\"']?pass:([^\s\"'\\]{3,256})"
-        ),
+        late(r"\bopenssl\b[^\n|;&]{0,200}?\s-pass(?:in|out)?\s{1,4}[\"']?pass:([^\s\"'\\]{3,256})"),
     ),
     (
         False,
         ("jdbc:oracle",),
-        re.compile(r"jdbc:oracle:\w{2,8}:[\w.$#-]{1,60}/([^\s\"'@]{3,128})@"),
+        late(r"jdbc:oracle:\w{2,8}:[\w.$#-]{1,60}/([^\s\"'@]{3,128})@"),
     ),
     (
         False,
         ("sqlplus", "sqlldr", "impdp", "expdp"),
-        re.compile(
+        late(
             r"\b(?:sqlplus|sqlldr|impdp|expdp)\b(?:\s-\w{1,4})*\s{1,4}[\w.$#-]{1,60}/([^\s\"'@/]{3,128})@"
         ),
     ),
     (
         False,
         ("requirepass", "masterauth"),
-        re.compile(r"\b(?:requirepass|masterauth)\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
+        late(r"\b(?:requirepass|masterauth)\s{1,4}[\"']?([^\s\"'\\]{4,256})"),
     ),
     (
         False,
         ("identified ", "password "),
-        re.compile(
+        late(
             r"\b(?i:identified (?:with \w{3,40} )?by|(?:with "
             r"|encrypted )password)\s{1,4}\\?[\"']([^\"'\\\n]{3,256})"
         ),
     ),
 )
+
+
+_COMMAND_HINTS: Final = frozenset(hint for _, hints, _ in _COMMANDS for hint in hints)
 
 
 def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
@@ -277,6 +275,8 @@ def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
             if user.startswith(("http", "$")) or password.startswith("//"):
                 continue
             yield Hit(*found.span(2), "cli-credential", Severity.CREDENTIAL, 1)
+    if seen.isdisjoint(_COMMAND_HINTS):
+        return
     has_option = " -" in text
     for needs_option, anchors, pattern in _COMMANDS:
         if needs_option and not has_option:
@@ -287,44 +287,49 @@ def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
                     yield Hit(*found.span(1), "cli-credential", Severity.CREDENTIAL, 1)
 
 
-_PGPASS: Final = re.compile(
+_PGPASS: Final = late(
     r"(?:^|(?<=[\n\"'`]))[ \t]{0,8}(?:[\w.*-]{1,80}):(?:\d{2,5}"
     r"|\*):(?:[\w.*-]{1,63}):(?:[\w.*@-]{1,63}):"
     r"((?:[^\s:\\\"'`]|\\[:\\]){4,256})",
 )
-_PGPASS_HINT: Final = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,63}:[^\s:]{1,63}:\S")
-_NPM_AUTH: Final = re.compile(r"(?:^|[\s\"'])_auth[ \t]?=[ \t]?\"?([0-9A-Za-z+/=]{8,400})")
+PGPASS_HINT: Final = r":(?:[0-9]{2,5}|\*):[^\s:]{1,63}:[^\s:]{1,63}:\S"
+_PGPASS_HINT: Final = late(PGPASS_HINT)
+_NPM_AUTH: Final = late(r"(?:^|[\s\"'])_auth[ \t]?=[ \t]?\"?([0-9A-Za-z+/=]{8,400})")
 _DOCKER_HINTS: Final = frozenset({'auth"', "auth'", 'auth\\"', "identitytoken", "registrytoken"})
-_NETRC: Final = re.compile(
+_NETRC: Final = late(
     r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}"
     r"|default)[ \t\r\n]{1,8}(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
     r"(?:account[ \t]{1,8}\S{1,80}[ \t\r\n]{1,8})?password[ \t]{1,8}[\"']?([^\s\"'`]{3,400})"
 )
-_DOCKER_AUTH: Final = re.compile(
+_DOCKER_AUTH: Final = late(
     r"\\{0,8}[\"'](?:auth|identitytoken"
     r"|registrytoken)\\{0,8}[\"']\s{0,8}:\s{0,8}\\{0,8}[\"']([0-9A-Za-z+/=_.-]{8,4096})"
 )
-_SECRET_KIND: Final = re.compile(r"kind\\{0,8}[\"']?\s{0,4}:\s{0,4}\\{0,8}[\"']?Secret\b")
-_SECRET_DATA: Final = re.compile(
+_SECRET_KIND: Final = late(r"kind\\{0,8}[\"']?\s{0,4}:\s{0,4}\\{0,8}[\"']?Secret\b")
+_SECRET_DATA: Final = late(
     r"(?:^|[\n{,])[ \t]{0,12}\\{0,8}[\"']?(?:string)?[dD]ata\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}(?=["
     r"\n{\\])"
 )
-_SECRET_ENTRY: Final = re.compile(
+_SECRET_ENTRY: Final = late(
     r"(?:[\s{,]|\\n){1,40}\\{0,8}[\"']?[\w.-]{1,80}\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}\\{0,8}[\"']?("
     r"[^\s\"'\\,{}|>][^\s\"'\\,{}]{3,8192})\\{0,8}[\"']?"
 )
 
 
-def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
-    """netrc, pgpass, docker configuration, Kubernetes Secret manifests."""
-    if "password" in seen and ("machine" in seen or "default" in seen):
-        for found in _NETRC.finditer(text):
-            if _wanted(found[1]):
-                yield Hit(*found.span(1), "netrc", Severity.CREDENTIAL, 1)
+def pgpass_lines(text: str) -> Iterator[Hit]:
+    """``host:port:database:user:password`` lines."""
     if _PGPASS_HINT.search(text):
         for found in _PGPASS.finditer(text):
             if _wanted(found[1]) and not found[1].isdigit():
                 yield Hit(*found.span(1), "pgpass", Severity.CREDENTIAL, 1)
+
+
+def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
+    """netrc, npm and docker configuration, Kubernetes Secret manifests."""
+    if "password" in seen and ("machine" in seen or "default" in seen):
+        for found in _NETRC.finditer(text):
+            if _wanted(found[1]):
+                yield Hit(*found.span(1), "netrc", Severity.CREDENTIAL, 1)
     if "_auth" in seen:
         for found in _NPM_AUTH.finditer(text):
             if _wanted(found[1]) and _is_basic(found[1]):
@@ -344,21 +349,13 @@ def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
                 position = entry.end()
 
 
-HINTS: Final = frozenset(
-    {
-        "authorization",
-        "cookie",
-        "password",
-        "machine",
-        "default",
-        "_auth",
-        "kind",
-        "secret",
-        "data",
-    }
+STARTERS: Final = frozenset(
+    {"authorization", "cookie", "password", "_auth", "kind"}
     | _SCHEME_WORDS
     | _USER_HINTS
     | _DOCKER_HINTS
-    | {anchor for _, anchors, _ in _COMMANDS for anchor in anchors}
+    | _COMMAND_HINTS
 )
+"""Without one of these the readers above find nothing."""
+HINTS: Final = STARTERS | {"machine", "default", "secret", "data"}
 """Literals that the readers above ask for; the gate looks them all up in one pass."""

@@ -8,30 +8,31 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 
 MAX_PHONE_DIGITS: Final = 15
-_EMAIL: Final = re.compile(
+_EMAIL: Final = late(
     r"[A-Za-z0-9\u00c0-\u024f][A-Za-z0-9\u00c0-\u024f._%+'-]{0,63}@"
     r"(?:[A-Za-z0-9\u00c0-\u024f][A-Za-z0-9\u00c0-\u024f-]{0,62}\.){1,6}[A-Za-z]{2,24}"
 )
 _NEVER_USERS: Final = frozenset(
     {"git", "noreply", "no-reply", "donotreply", "do-not-reply", "root"}
 )
-_NEVER_HOSTS: Final = re.compile(
+_NEVER_HOSTS: Final = late(
     r"(?:.*\.)?(?:example\.(?:com|org|net|edu)|example|invalid|localhost|test|local|internal)"
     r"|.*noreply.*"
 )
-_REMOTE_COMMAND: Final = re.compile(
+_REMOTE_COMMAND: Final = late(
     r"\b(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id|npm|pnpm|yarn|npx)\b[^\n|;&\"'`]{0,80}$"
 )
-_REMOTE_PATH: Final = re.compile(r":(?:[/~.]|[\w-]+/)")
+_REMOTE_PATH: Final = late(r":(?:[/~.]|[\w-]+/)")
 # a leading plus is no part of a word or a sum, and dates of git (+0000 2026) begin with a zero
-_INTERNATIONAL: Final = re.compile(
+_INTERNATIONAL: Final = late(
     r"(?<![\w+.])(?:\+|00(?=[1-9]\d{6}))[1-9]\d{0,3}(?:[ ().\u00a0/-]{0,2}\d{1,5}){2,7}(?![\w-])"
 )
-_LABELLED_PHONE: Final = re.compile(
+_LABELLED_PHONE: Final = late(
     r"(?i:\b(?:phones?|mobile|mobil|cell|cellphone|tel|telephone|telefon[eo]?|telefone|telem[oó]vel"
     r"|celular|m[oó]vil|handy|fax|whatsapp|portable|t[eé]l[eé]phone|telefoon|numer telefonu|cep"
     r"|call(?: me| us| him| her| them)?(?: at| on)?|ring(?: me)?(?: at| on)?|sms(?: to)?)"
@@ -40,7 +41,7 @@ _LABELLED_PHONE: Final = re.compile(
     r"\s{0,4}[:=：#]?\s{0,4}"
     r"([(+]?\d[\d ().\u00a0/-]{5,20}\d)(?![\w-])"
 )
-_HANDLE: Final = re.compile(
+_HANDLE: Final = late(
     r"(?i:\b(?:telegram|discord|skype|wechat|whatsapp|signal|line id|kakao(?:talk)?|twitter"
     r"|x handle|instagram|mastodon|matrix|threads|bluesky|slack|snapchat|viber|icq|zalo|threema)"
     r"|微信|微信号|抖音)"
@@ -55,7 +56,7 @@ _STREET: Final = (
     r"Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Square|Sq|Way|Place|Pl"
     r"|Terrace|Highway|Hwy|Close|Crescent|Parkway|Pkwy|Mews|Gardens|Row|Circle|Trail"
 )
-_ADDRESS: Final = re.compile(
+_ADDRESS: Final = late(
     r"\b\d{1,5}[A-Za-z]? (?:[A-Z0-9][\w.'-]{1,24} ){1,4}(?:" + _STREET + r")\b(?! to\b)\.?"
     r"(?:,? (?:Apt|Suite|Unit|Flat|Floor|#)\.? ?\w{1,6})?"
     r"(?:, ?[A-Z][\w .'-]{1,30}){0,3}(?:,? \d{4,6}(?:-\d{3,4})?)?"

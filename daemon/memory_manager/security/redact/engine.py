@@ -15,9 +15,11 @@ from typing import Final
 from memory_manager.security.redact import carriers, key_material, views
 from memory_manager.security.redact.anchors import Found, find_anchors
 from memory_manager.security.redact.labelled import labelled_secrets
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_filled_body, is_placeholder
 from memory_manager.security.redact.result import Severity, severity_rank
 from memory_manager.security.redact.rule import Hit, Rule
+from memory_manager.security.redact.triggers import QUADS, Trigger
 from memory_manager.security.redact.validators import VALIDATORS
 
 MIN_CHARACTERS: Final = 8
@@ -31,22 +33,23 @@ _OF_THE_BODY: Final = frozenset({"secret_key_body", "random_body", "mixed", "mix
 
 _RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
 # no possessive groups: CPython before 3.11.5 matches them wrongly
-_RUN: Final = re.compile(rf"[{_RUN_CLASS}]{{{MIN_RUN},}}")
-_BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_RUN: Final = late(rf"[{_RUN_CLASS}]{{{MIN_RUN},}}")
+_RUN_MARKS: Final = bytes(
+    97 if re.fullmatch(f"[{_RUN_CLASS}]", chr(code)) else 32 for code in range(256)
+)
+_RUN_OF_MARKS: Final = b"a" * MIN_RUN
+_BASE64_RUN: Final = late(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 # base64 as mail and `base64` write it, lines of one width
-_BASE64_LINES: Final = re.compile(
+_BASE64_LINES: Final = late(
     r"(?<![0-9A-Za-z+/=])[A-Za-z0-9+/]{60,76}(?:\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{60,76})*"
     r"\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{1,76}={0,2}(?![0-9A-Za-z+/=])"
 )
-_FORM_WORDS: Final = re.compile(
-    r"(?:begin|secret|private|key|phrase|wallet|configure)\+|\+(?:secret|private)"
-    r"|%(?:3A|2C|3D|22|7B)\+|A[KS]IA[0-9A-Z]{16}\+|\+A[KS]IA",
-    re.IGNORECASE,
-)
-_LINE_START: Final = re.compile(r"\r?\n[ \t>|#*-]{0,8}")
-_HEX_RUN: Final = re.compile(r"(?:[0-9a-fA-F]{2}){16,}")
-_TOKEN_RUN: Final = re.compile(r"[0-9A-Za-z_-]*")
-_PRINTABLE: Final = re.compile(r"[\t\n\r\x20-\x7e\u00a0-\uffff]*")
+_FORM_WORDS: Final = late(views.FORM_WORDS, re.IGNORECASE)
+_QUADS: Final = late(QUADS)
+_LINE_START: Final = late(r"\r?\n[ \t>|#*-]{0,8}")
+_HEX_RUN: Final = late(r"(?:[0-9a-fA-F]{2}){16,}")
+_TOKEN_RUN: Final = late(r"[0-9A-Za-z_-]*")
+_PRINTABLE: Final = late(r"[\t\n\r\x20-\x7e\u00a0-\uffff]*")
 
 
 class OverBudgetError(Exception):
@@ -73,28 +76,39 @@ def _compiled(rule: Rule) -> re.Pattern[str]:
 
 def scan(text: str, budget: Budget) -> list[Hit]:
     """Hits in all views of one text without marks, as raw spans; may overlap."""
-    spans = list(runs(text))
-    hits = list(scan_view(text, budget, spans))
-    folded = views.normalised(text)
+    anchored = find_anchors(text)
+    may = anchored.may
+    wanted = anchored.has_vendors or may(Trigger.LONG) or may(Trigger.ENCODED)
+    spans = runs(text) if wanted or may(Trigger.BLANK) else []
+    hits = list(scan_view(text, budget, spans, anchored))
+    folded = views.normalised(text) if may(Trigger.CONTROL) else None
     base = text
     if folded is not None:
         hits += _mapped(folded, scan_view(folded.text, budget))
         base = folded.text
-    decoded = views.unescaped(base)
+    decoded = views.unescaped(base) if may(Trigger.ESCAPE) or folded is not None else None
     if decoded is not None:
         view, left = decoded
         found = list(_mapped(view, scan_view(view.text, budget)))
         found += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
         hits += found if folded is None else _mapped(folded, found)
-    if "+" in base and _FORM_WORDS.search(base):
-        hits += _form_hits(base, budget, folded)
-    together = views.joined(text, spans)
+    if may(Trigger.FORM) or folded is not None:
+        if "+" in base and _FORM_WORDS.search(base):
+            hits += _form_hits(base, budget, folded)
+    together = views.joined(
+        text,
+        spans,
+        lines=may(Trigger.BREAK),
+        quotes=may(Trigger.QUOTES),
+        blanks=bool(spans) and may(Trigger.BLANK),
+    )
     if together is not None:
         for hit in vendor_hits(together.text, find_anchors(together.text), budget):
             # a joined word in front would make any token look prefixed
             if hit.rule != "prefixed-token" and together.crosses_edit(hit.start, hit.end):
                 hits += _mapped(together, (hit,))
-    hits += encoded_hits(text, budget, 0, spans)
+    if spans and may(Trigger.ENCODED):
+        hits += encoded_hits(text, budget, 0, spans)
     return hits
 
 
@@ -113,26 +127,36 @@ def _form_hits(base: str, budget: Budget, folded: views.View | None) -> list[Hit
 
 
 def scan_view(
-    text: str, budget: Budget, spans: Sequence[tuple[int, int]] | None = None
+    text: str,
+    budget: Budget,
+    spans: Sequence[tuple[int, int]] | None = None,
+    found: Found | None = None,
 ) -> Iterator[Hit]:
     """Every rule and reader on one reading of the text."""
     budget.charge(len(text))
-    found = find_anchors(text)
+    if found is None:
+        found = find_anchors(text)
     lowered, seen = found.lowered, found.seen
     yield from vendor_hits(text, found, budget, spans)
-    yield from key_material.seed_phrases(lowered)
+    if found.may(Trigger.WORDS):
+        yield from key_material.seed_phrases(lowered)
     if "://" in text:
         yield from carriers.url_userinfo(text)
-    yield from carriers.credential_files(text, seen)
-    if not seen and lowered.isascii():
+    if found.may(Trigger.PGPASS):
+        yield from carriers.pgpass_lines(text)
+    plain = lowered.isascii()
+    if not seen and plain:
         return
-    yield from key_material.armoured_blocks(text, seen)
-    yield from key_material.jwk_members(text, seen)
-    yield from key_material.recovery_codes(lowered, seen)
+    if not plain or not seen.isdisjoint(key_material.HINTS):
+        yield from key_material.armoured_blocks(text, seen)
+        yield from key_material.jwk_members(text, seen)
+        yield from key_material.recovery_codes(lowered, seen)
     yield from labelled_secrets(text, lowered, found.labels(), budget.charge)
-    yield from carriers.authorization(text, seen)
-    yield from carriers.cookies(text, seen)
-    yield from carriers.command_lines(text, lowered, seen)
+    if not seen.isdisjoint(carriers.STARTERS):
+        yield from carriers.credential_files(text, seen)
+        yield from carriers.authorization(text, seen)
+        yield from carriers.cookies(text, seen)
+        yield from carriers.command_lines(text, lowered, seen)
 
 
 def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
@@ -147,10 +171,18 @@ def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
         yield from carriers.url_userinfo(text)
 
 
-def runs(text: str) -> Iterator[tuple[int, int]]:
+def runs(text: str) -> list[tuple[int, int]]:
     """Unbroken runs of token characters, long enough to hold a token."""
-    for found in _RUN.finditer(text):
-        yield found.span()
+    if not text.isascii():
+        return [found.span() for found in _RUN.finditer(text)]
+    marked = text.encode().translate(_RUN_MARKS)
+    spans: list[tuple[int, int]] = []
+    start = marked.find(_RUN_OF_MARKS)
+    while start >= 0:
+        end = marked.find(b" ", start)
+        spans.append((start, end if end >= 0 else len(marked)))
+        start = marked.find(_RUN_OF_MARKS, spans[-1][1])
+    return spans
 
 
 def vendor_hits(
@@ -160,8 +192,10 @@ def vendor_hits(
     spans: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[Hit]:
     """The registry, evaluated at anchors inside long runs (``spans``, where they are known)."""
-    stretches = list(runs(text)) if spans is None else spans
-    for start, end in stretches:
+    stretches = runs(text) if spans is None else spans
+    if not stretches:
+        return
+    for start, end in stretches if found.may(Trigger.LONG) else ():
         if end - start >= MIN_KEY_RUN:
             yield from key_material.long_run_keys(text, start, end)
     covered: dict[str, int] = {}
@@ -255,7 +289,7 @@ def encoded_hits(
         whole = (start, end) in wrapped
         for found in (_BASE64_LINES if whole else _BASE64_RUN).finditer(text, start, end):
             run = _LINE_START.sub("", found[0]) if whole else found[0]
-            decoded = _from_base64(run)
+            decoded = _from_base64(run) if _QUADS.search(found[0]) else None
             if decoded is None and _HEX_RUN.fullmatch(found[0].strip("_-")):
                 decoded = _from_hex(found[0].strip("_-"))
             if decoded is None:

@@ -10,24 +10,25 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.validators import luhn
 
-_CARD: Final = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d{4}){2}[ -]?\d{1,7}(?![\w-]|\.\d)")
-_AMEX: Final = re.compile(r"(?<![\w.-])3[47]\d{2}[ -]?\d{6}[ -]?\d{5}(?![\w-]|\.\d)")
-_IBAN: Final = re.compile(
+_CARD: Final = late(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d{4}){2}[ -]?\d{1,7}(?![\w-]|\.\d)")
+_AMEX: Final = late(r"(?<![\w.-])3[47]\d{2}[ -]?\d{6}[ -]?\d{5}(?![\w-]|\.\d)")
+_IBAN: Final = late(
     r"(?<![0-9A-Za-z])[A-Z]{2}\d{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![0-9A-Za-z])"
 )
-_CPF: Final = re.compile(r"(?<!\d)\d{3}\.?\d{3}\.?\d{3}-?\d{2}(?!\d)")
-_CNPJ: Final = re.compile(r"(?<!\d)\d{2}\.?\d{3}\.?\d{3}/?\d{4}-?\d{2}(?!\d)")
-_NIF: Final = re.compile(r"(?<!\d)[1235689]\d{2} ?\d{3} ?\d{3}(?!\d)")
-_SSN: Final = re.compile(r"(?<!\d)(?!000|666|9\d\d)\d{3}[- ]?(?!00)\d{2}[- ]?(?!0000)\d{4}(?!\d)")
+_CPF: Final = late(r"(?<!\d)\d{3}\.?\d{3}\.?\d{3}-?\d{2}(?!\d)")
+_CNPJ: Final = late(r"(?<!\d)\d{2}\.?\d{3}\.?\d{3}/?\d{4}-?\d{2}(?!\d)")
+_NIF: Final = late(r"(?<!\d)[1235689]\d{2} ?\d{3} ?\d{3}(?!\d)")
+_SSN: Final = late(r"(?<!\d)(?!000|666|9\d\d)\d{3}[- ]?(?!00)\d{2}[- ]?(?!0000)\d{4}(?!\d)")
 _LABEL_REACH: Final = 40
-_CPF_LABEL: Final = re.compile(r"(?i:\bcpf\b)")
-_CNPJ_LABEL: Final = re.compile(r"(?i:\bcnpj\b)")
-_NIF_LABEL: Final = re.compile(r"(?i:\b(?:nif|nipc|contribuinte)\b)")
-_SSN_LABEL: Final = re.compile(r"(?i:\b(?:ssn|social security)\b)")
+_CPF_LABEL: Final = late(r"(?i:\bcpf\b)")
+_CNPJ_LABEL: Final = late(r"(?i:\bcnpj\b)")
+_NIF_LABEL: Final = late(r"(?i:\b(?:nif|nipc|contribuinte)\b)")
+_SSN_LABEL: Final = late(r"(?i:\b(?:ssn|social security)\b)")
 
 
 def identity_numbers(text: str) -> Iterator[Hit]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Set
 from typing import Final
 
 from memory_manager.security.redact.bip39_words import WORDS
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder
 from memory_manager.security.redact.randomness import case_runs
 from memory_manager.security.redact.result import Severity
@@ -25,24 +26,24 @@ MIN_KEY_CHARACTERS: Final = 16
 AWS_PAIR_DISTANCE: Final = 150
 MAX_TOKEN_RUNS: Final = 2.2
 
-_BEGIN: Final = re.compile(
+_BEGIN: Final = late(
     r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|PRIVATE) ?-{4,5}"
 )
-_BEGIN_ANCHOR: Final = re.compile(r"-{4,5} ?BEGIN ", re.IGNORECASE)
-_END: Final = re.compile(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}")
-_NEXT_BEGIN: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}-{4,5}")
+_BEGIN_ANCHOR: Final = late(r"-{4,5} ?BEGIN ", re.IGNORECASE)
+_END: Final = late(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}")
+_NEXT_BEGIN: Final = late(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}-{4,5}")
 _BREAK: Final = r"(?:\r?\n|\\+r\\+n|\\+n|\\+r|<br ?/?>)"
-_LINE: Final = re.compile(
+_LINE: Final = late(
     r"(?P<break>" + _BREAK + r"|[ \t]+)?"
     r"(?P<lead>(?:[\w./-]{1,80}[:-]\d{1,6}[:-])?(?:[ \t>|#*+,\"'`]|-(?!-)|//|\\+t|\\+\"){0,24})"
     r"(?P<body>(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|Subject|x-[a-z-]+)\s?:"
     r"(?:[^\\\n\r]|\\(?![nr])){0,200}"
     r"|[A-Za-z0-9+/_-]{1,4096}={0,3})?"
 )
-_CORE: Final = re.compile(r"[A-Za-z0-9+/=]{16,}")
-_PUTTY_BEGIN: Final = re.compile(r"PuTTY-User-Key-File-[1-9] ?:")
-_PUTTY_END: Final = re.compile(r"Private-MAC: ?[0-9a-fA-F]{8,}")
-_PUTTY_LINE: Final = re.compile(
+_CORE: Final = late(r"[A-Za-z0-9+/=]{16,}")
+_PUTTY_BEGIN: Final = late(r"PuTTY-User-Key-File-[1-9] ?:")
+_PUTTY_END: Final = late(r"Private-MAC: ?[0-9a-fA-F]{8,}")
+_PUTTY_LINE: Final = late(
     r"(?:[ \t>|#*+-]|"
     + _BREAK
     + r"[\w./-]{1,80}[:-]\d{1,6}[:-]|"
@@ -94,7 +95,7 @@ def _pem_blocks(text: str) -> Iterator[Hit]:
             covered = end
 
 
-_KEY_LINES: Final = re.compile(
+_KEY_LINES: Final = late(
     r"[A-Za-z0-9+/]{40,}={0,2}(?:(?:\r?\n|\\+n|[ \t])[ \t]{0,8}[A-Za-z0-9+/]{4,}={0,2})*"
 )
 
@@ -150,16 +151,16 @@ def _putty_end(text: str, start: int) -> int:
     return position
 
 
-_WORD: Final = re.compile(r"[a-z]+")
+_WORD: Final = late(r"[a-z]+")
 _MNEMONIC_SIZES: Final = (24, 21, 18, 15, 12)
-_MNEMONIC_LABEL: Final = re.compile(
+_MNEMONIC_LABEL: Final = late(
     r"seed|mnemonic|recovery|phrase|wallet|backup words|bip-?39|助记词|semente|semilla|シード"
 )
 _LETTERS_ONLY: Final = {
     code: " " for code in range(128) if not chr(code).isalpha() and chr(code) != " "
 }
-_LABEL_END: Final = re.compile(r"[\s\"'`*]{0,4}[:=：][\s\"'`*\[({]{0,6}")
-_BETWEEN_WORDS: Final = re.compile(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
+_LABEL_END: Final = late(r"[\s\"'`*]{0,4}[:=：][\s\"'`*\[({]{0,6}")
+_BETWEEN_WORDS: Final = late(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
 
 
 def seed_phrases(lowered: str) -> Iterator[Hit]:
@@ -260,14 +261,14 @@ def _checksum_holds(numbers: list[int]) -> bool:
     return number & ((1 << check_bits) - 1) == expected
 
 
-_WIF: Final = re.compile(r"[5KLc9][1-9A-HJ-NP-Za-km-z]{50,51}")
-_STELLAR: Final = re.compile(r"S[A-Z2-7]{55}")
-_DISCORD: Final = re.compile(r"[MNO][0-9A-Za-z_-]{23,27}\.[0-9A-Za-z_-]{6}\.[0-9A-Za-z_-]{27,60}")
-_ALNUM: Final = re.compile(r"[0-9A-Za-z]{51,60}")
+_WIF: Final = late(r"[5KLc9][1-9A-HJ-NP-Za-km-z]{50,51}")
+_STELLAR: Final = late(r"S[A-Z2-7]{55}")
+_DISCORD: Final = late(r"[MNO][0-9A-Za-z_-]{23,27}\.[0-9A-Za-z_-]{6}\.[0-9A-Za-z_-]{27,60}")
+_ALNUM: Final = late(r"[0-9A-Za-z]{51,60}")
 
 
 # a shape that many services share: a short name in lower case, an underscore, a long body
-_PREFIXED: Final = re.compile(
+_PREFIXED: Final = late(
     r"([a-z][a-z0-9]{1,11}(?:_[a-z0-9]{1,8}){0,2})[_-]([0-9A-Za-z]{32,}={0,2})(?![0-9A-Za-z_+/-])"
 )
 _ID_WORDS: Final = frozenset(
@@ -318,8 +319,8 @@ def _is_prefixed_token(text: str, found: re.Match[str]) -> bool:
     )
 
 
-_AWS_SECRET: Final = re.compile(r"[A-Za-z0-9/+]{40}")
-_AWS_RUN: Final = re.compile(r"[A-Za-z0-9/+=]{40,44}")
+_AWS_SECRET: Final = late(r"[A-Za-z0-9/+]{40}")
+_AWS_RUN: Final = late(r"[A-Za-z0-9/+=]{40,44}")
 
 
 def aws_secrets_near(text: str, start: int, end: int) -> Iterator[Hit]:
@@ -351,7 +352,7 @@ def is_aws_secret(body: str) -> bool:
     )
 
 
-_JWK_MEMBER: Final = re.compile(
+_JWK_MEMBER: Final = late(
     r"\\*[\"'](?P<name>d|p|q|dp|dq|qi"
     r"|k)\\*[\"']\s{0,8}:\s{0,8}\\*[\"'](?P<value>[0-9A-Za-z_-]{16,1400}=*)\\*[\"']"
 )
@@ -366,7 +367,7 @@ def jwk_members(text: str, seen: Set[str]) -> Iterator[Hit]:
         yield Hit(*found.span("value"), "jwk-private", Severity.HIGH_RISK, 3)
 
 
-_CODES_HEADING: Final = re.compile(
+_CODES_HEADING: Final = late(
     r"(?:recovery|backup|scratch|emergency|one[- ]time|2fa|mfa|reserve)[- ](?:login "
     r"|access )?(?:codes?|keys?)"
     r"|c[oó]digos? de (?:recupera[cç][aã]o|recuperaci[oó]n|respaldo|backup)|codes? de (?:secours"
@@ -375,7 +376,7 @@ _CODES_HEADING: Final = re.compile(
     r"|リカバリーコード|バックアップコード|복구 코드"
     r"|kurtarma kodları"
 )
-_CODE: Final = re.compile(r"(?:[0-9a-z]{3,8}(?:[- ][0-9a-z]{3,8}){1,5}|[0-9]{6,12}|[0-9a-z]{8,16})")
+_CODE: Final = late(r"(?:[0-9a-z]{3,8}(?:[- ][0-9a-z]{3,8}){1,5}|[0-9]{6,12}|[0-9a-z]{8,16})")
 
 
 _CODES_HINTS: Final = frozenset(

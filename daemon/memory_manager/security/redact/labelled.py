@@ -25,6 +25,7 @@ from memory_manager.security.redact.labels import (
     classify_phrase,
     label_words,
 )
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.value_reader import CLOSING, read_value
@@ -34,27 +35,27 @@ MAX_LABEL_CHARACTERS: Final = 64
 LABEL_STEPS: Final = 500
 _PAIR_EDGE: Final = (":", "=", " ", "\t", '"', "'", "`")
 _FOLLOWERS: Final = frozenset({"", " ", "\t", "\n", "\r", "\\", ":", "?", '"', "'", "`", "*"})
-_NEXT_WORD: Final = re.compile(r"[ \t]([A-Za-z]{2,16})\b")
-_QUALIFIER: Final = re.compile(r"([A-Za-z-]{2,20})[ \t]$")
+_NEXT_WORD: Final = late(r"[ \t]([A-Za-z]{2,16})\b")
+_QUALIFIER: Final = late(r"([A-Za-z-]{2,20})[ \t]$")
 _LABEL_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 LABEL_ANCHORS: Final = (*STEMS, *PASSWORD_PHRASES, *SECRET_PHRASES, *VENDOR_WORDS)
 
-_ASSIGN: Final = re.compile(
+_ASSIGN: Final = late(
     r"(?:\\{0,8}[\"'`])?[\])]?(?:\*\*|__|</(?:b|strong|code|td|th)>)?(?:[ \t]\([^()\n]{1,30}\))?"
     r"(?P<before>[ \t]{0,64})(?P<op>:=|=>|->|={1,3}|[:：＝]|(?<=[ \t])\||<td>)(?:\*\*(?!\*)|__)?"
     r"(?P<after>(?:[ \t　]{0,64}[|>][+-]?[ \t]{0,8}(?:\n|\\n)[ \t]{1,40})"
     r"|(?:[ \t]{0,8}\r?\n[ \t]{1,40})|[ \t　]{0,64})"
 )
-_PAIR: Final = re.compile(
+_PAIR: Final = late(
     r"(?:\\{0,8}[\"'`])?[ \t]{0,8}[,;]?(?:\s|\\n){0,40}\\{0,8}[\"']?(?i:value"
     r"|val)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
     r"|\\{0,8}[\"'][ \t]{0,8}>"
 )
-_PAIR_BEFORE: Final = re.compile(
+_PAIR_BEFORE: Final = late(
     r"(?:name|key|id|variable|field|header)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,8}[\"'`]?$",
     re.IGNORECASE,
 )
-_PROSE: Final = re.compile(
+_PROSE: Final = late(
     r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in"
     r"|voor)[ \t][^\n.:=]{1,40}?)?"
     r"(?:[ \t]{1,4}(?:is|was|será|é|è|es|est|ist|lautet|jest|to|это|=|—|–|-|->|هي|هو"
@@ -62,46 +63,46 @@ _PROSE: Final = re.compile(
     r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3}"
     r"|[ \t]{1,4}\((?=[^\s()]{8,64}\)))"
 )
-_FOR: Final = re.compile(
+_FOR: Final = late(
     r"[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in|voor|per)[ \t]"
     r"[^\n.:=]{1,40}?[ \t]?[:=：][ \t]{1,4}"
 )
-_DEFAULT: Final = re.compile(
+_DEFAULT: Final = late(
     r"[\"'][ \t]{0,4}\{[^{}=]{0,80}?default[ \t]{0,4}=[ \t]{0,4}(?=[\"'])", re.DOTALL
 )
-_ARGUMENT: Final = re.compile(r"\w(?:=[\"']|\[)")
-_FILE_NAME: Final = re.compile(r"\.[a-z]{1,5}$")
-_HYPHENATED: Final = re.compile(r"(?:[A-Za-z]{3,16}[-_.]){2,8}[A-Za-z]{0,16}[0-9]{2,8}")
-_LISTED: Final = re.compile(r"[\"'],[ \t]{0,4}(?=[\"'])")
+_ARGUMENT: Final = late(r"\w(?:=[\"']|\[)")
+_FILE_NAME: Final = late(r"\.[a-z]{1,5}$")
+_HYPHENATED: Final = late(r"(?:[A-Za-z]{3,16}[-_.]){2,8}[A-Za-z]{0,16}[0-9]{2,8}")
+_LISTED: Final = late(r"[\"'],[ \t]{0,4}(?=[\"'])")
 # a value that nothing but a blank ties to its label must be beyond doubt
-_STRONG: Final = re.compile(
+_STRONG: Final = late(
     r"(?=[^\s]*[0-9])(?=[^\s]*[a-z])(?=[^\s]*[A-Z!#$%^*])[^\s/()={}<>\[\]:,]{8,200}"
     r"|0x[0-9a-fA-F]{64}"
     r"|(?=(?:[^\s0-9]*[0-9]){3})(?=[^\s]*[a-z])(?=[^\s]*[A-Z])[A-Za-z0-9][A-Za-z0-9/+]{9,80}"
 )
-_TYPED: Final = re.compile(
+_TYPED: Final = late(
     r"[ \t]{0,4}&?(?:'static )?[A-Za-z][\w<>\[\]|.?&]{0,40}[ \t]{1,4}=[ \t]{0,4}(?=[\"'])"
 )
-_PHRASE: Final = re.compile(r"[a-z]{2,12}(?:[ -][a-z]{2,12}){2,11}(?=[ \t]*(?:$|\n|\\n|[.,;]))")
-_SPACE: Final = re.compile(r"[ \t]{1,8}")
-_XML_CLOSE: Final = re.compile(r"(?:\s[^<>\n]{0,60})?>(?:<!\[CDATA\[)?")
-_SET_WORD: Final = re.compile(
+_PHRASE: Final = late(r"[a-z]{2,12}(?:[ -][a-z]{2,12}){2,11}(?=[ \t]*(?:$|\n|\\n|[.,;]))")
+_SPACE: Final = late(r"[ \t]{1,8}")
+_XML_CLOSE: Final = late(r"(?:\s[^<>\n]{0,60})?>(?:<!\[CDATA\[)?")
+_SET_WORD: Final = late(
     r"\b(?:set|setx|setenv|define|config|configure|env|arg|put|add|export|login|machine)\b",
     re.IGNORECASE,
 )
-_SET_BEFORE: Final = re.compile(
+_SET_BEFORE: Final = late(
     r"(?:\b(?:set|setx|setenv|define|config|configure|env|arg|put|add|export)(?::\w+)?"
     r"(?:[ \t]+(?:set|--\w+|-\w))?|\blogin[ \t]+\S{1,60}"
     r"|\bmachine[ \t]+\S{1,60}.{0,60})[ \t]+\S{0,40}$",
     re.IGNORECASE,
 )
-_CELL_END: Final = re.compile(r"[\"'`]?[ \t]{0,64}(?:\||\n|$)")
-_SENTENCE: Final = re.compile(
+_CELL_END: Final = late(r"[\"'`]?[ \t]{0,64}(?:\||\n|$)")
+_SENTENCE: Final = late(
     r"(?:options?|flags?|arguments?|args?|params?|parameters?|switch|switches|values?|and|or|is|are"
     r"|was|for|to|must|can|cannot|will|should|instead|with|without|if|in|as|on|when|from|the|a|an|may|it|that|which)"
 )
-_TELLING: Final = re.compile(r"[0-9!@#$%^&*+=~]")
-_AUTH_SCHEME: Final = re.compile(
+_TELLING: Final = late(r"[0-9!@#$%^&*+=~]")
+_AUTH_SCHEME: Final = late(
     r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+",
     re.IGNORECASE,
 )

@@ -7,6 +7,7 @@ Contract: redaction.md 4.3.
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from typing import Final
 
@@ -62,8 +63,23 @@ def label_words(label: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(_ACRONYMS.sub(r"\g<0>_", label))]
 
 
+MAX_REMEMBERED: Final = 2048
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z_.-]{0,39}")
+
+
 def classify(label: str) -> Family:
     """How strongly this name labels a secret; NONE for names of things about secrets."""
+    # only names are remembered: letters in words, nothing that could be a value
+    return remembered(label) if _NAME.fullmatch(label) is not None else _classified(label)
+
+
+@functools.lru_cache(MAX_REMEMBERED)
+def remembered(label: str) -> Family:
+    """``classify`` for names only."""
+    return _classified(label)
+
+
+def _classified(label: str) -> Family:
     words = label_words(label)
     if not words or any(word in BLOCKING_ANYWHERE for word in words):
         return classify_phrase(label)
@@ -88,12 +104,26 @@ def classify(label: str) -> Family:
 
 def classify_phrase(label: str) -> Family:
     """The same for names that are not split into words, such as Chinese ones."""
+    return _known_phrase(label) if _NAME.fullmatch(label) is not None else _phrase(label)
+
+
+@functools.lru_cache(MAX_REMEMBERED)
+def _known_phrase(label: str) -> Family:
+    return _phrase(label)
+
+
+def _phrase(label: str) -> Family:
     lowered = label.lower()
-    if any(phrase in lowered for phrase in PASSWORD_PHRASES):
+    plain = lowered.isascii()
+    if any([phrase in lowered for phrase in (_PLAIN_PASSWORD if plain else PASSWORD_PHRASES)]):
         return Family.PASSWORD
-    if any(phrase in lowered for phrase in SECRET_PHRASES):
+    if any([phrase in lowered for phrase in (_PLAIN_SECRET if plain else SECRET_PHRASES)]):
         return Family.SECRET
     return Family.NONE
+
+
+_PLAIN_PASSWORD: Final = tuple(phrase for phrase in PASSWORD_PHRASES if phrase.isascii())
+_PLAIN_SECRET: Final = tuple(phrase for phrase in SECRET_PHRASES if phrase.isascii())
 
 
 def _core(words: list[str], index: int) -> Family | None:

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from memory_manager.security.redact.labels import Family
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.randomness import (
     MIN_CHARACTERS_PER_RUN,
     case_runs,
@@ -27,40 +28,38 @@ Span = tuple[int, int]
 REACH: Final = 72
 MAX_LETTER_RUNS: Final = 2.2
 MAX_TABLE_LINES: Final = 40
-_TELLING: Final = re.compile(r"\d|[A-Za-z]{16}")
-_SENTENCE_END: Final = re.compile(r"[.!?;,](?:\s|$)|[|\n。！？；，]|\\n")
-_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&*+./:=?@^_~-]{8,200}")
-_CONNECTED: Final = re.compile(
+_TELLING: Final = late(r"\d|[A-Za-z]{16}")
+_SENTENCE_END: Final = late(r"[.!?;,](?:\s|$)|[|\n。！？；，]|\\n")
+_TOKEN: Final = late(r"[A-Za-z0-9!#$%&*+./:=?@^_~-]{8,200}")
+_CONNECTED: Final = late(
     r"(?:\b(?:to|as|is|be|equals?|was|now|use|with|para|por|a|à|en|es|est|ist|sur|auf|zu|op|naar|in"
     r"|na|to|jest|è|é|será|olarak|oldu)|[:=—–→-]|на|в|как|—|هي|هو|إلى|[をはがにへ了为為成是는은를을가])"
     r"[ \t\"'`“«「]{0,3}$",
     re.IGNORECASE,
 )
-_SYMBOL: Final = re.compile(r"[!#$%^&*]")
-_WORD_AND_NUMBER: Final = re.compile(r"[A-Za-z]{4,24}(?!(?:19|20)\d\d$)\d{3,8}")
-_WORDS_AND_NUMBER: Final = re.compile(
+_SYMBOL: Final = late(r"[!#$%^&*]")
+_WORD_AND_NUMBER: Final = late(r"[A-Za-z]{4,24}(?!(?:19|20)\d\d$)\d{3,8}")
+_WORDS_AND_NUMBER: Final = late(
     r"(?:[A-Za-z]{3,16}[-_.]){1,8}[A-Za-z]{0,16}(?!(?:19|20)\d\d$)\d{2,8}"
 )
-_NUMBER_INSIDE: Final = re.compile(r"[A-Za-z]{3,16}\d{2,6}[-_./^@+=~][A-Za-z]{3,16}")
-_NOT_A_VALUE: Final = re.compile(
+_NUMBER_INSIDE: Final = late(r"[A-Za-z]{3,16}\d{2,6}[-_./^@+=~][A-Za-z]{3,16}")
+_NOT_A_VALUE: Final = late(
     r".*://.*|[A-Za-z_-]{2,24}[:=].+|[\w.+-]+@[\w-]+\.[\w.-]+|[0-9a-fA-F-]+|[\w.-]+\.(?:py|js|ts|go|rs|md|txt|json|ya?ml|toml"
     r"|env|sh|html?|css|java|rb|php|c|h|cpp|lock|cfg|conf|ini|pem|key|log|sql|xml)(?::\d+)*"
 )
-_QUESTION: Final = re.compile(
+_QUESTION: Final = late(
     r"[\"'`*_)\]]{0,3}[ \t]{0,4}[?:：]?[ \t]{0,4}(?:\r?\n|\\n){1,2}[ \t]{0,8}"
     r"(?:[-=~]{3,80}(?:\r?\n|\\n))?(?:(?:[>*-]|A:|R:|答[:：])[ \t]{1,4})?[\"'`]?"
 )
-_LINE_END: Final = re.compile(r"[\"'`]?[ \t]{0,8}(?:\r?\n|\\n|$)")
-_NEXT_ELEMENT: Final = re.compile(
-    r"</[A-Za-z:]{1,20}>\s{0,40}<[A-Za-z:]{1,20}>\s{0,40}(?:<!\[CDATA\[)?"
-)
-_CALL: Final = re.compile(r"\([ \t]{0,4}[\"'`](?=[^\"'`\n]{8,200}[\"'`])")
-_BEFORE: Final = re.compile(
+_LINE_END: Final = late(r"[\"'`]?[ \t]{0,8}(?:\r?\n|\\n|$)")
+_NEXT_ELEMENT: Final = late(r"</[A-Za-z:]{1,20}>\s{0,40}<[A-Za-z:]{1,20}>\s{0,40}(?:<!\[CDATA\[)?")
+_CALL: Final = late(r"\([ \t]{0,4}[\"'`](?=[^\"'`\n]{8,200}[\"'`])")
+_BEFORE: Final = late(
     r"\b(?:use[ds]?|using|set|with|enter|type|try|chose|choose|put|usa[rm]?|utilisez?|benutze|nimm)"
     r"[ \t]{1,4}[\"'`“«]?([A-Za-z0-9!#$%&*+./:=?@^_~-]{8,120})[\"'`”»]?[ \t]{1,4}"
     r"(?:as|for|como|comme|als)[ \t]{1,4}(?:[a-z]{1,12}[ \t]{1,4}){0,3}$"
 )
-_PAIR_OF_VALUES: Final = re.compile(
+_PAIR_OF_VALUES: Final = late(
     r"[ \t]{0,4}[:=：][ \t]{0,4}[^\s/]{1,60}[ \t]{0,4}/[ \t]{0,4}([^\s\"'`,;]{6,120})"
 )
 _DELIMITERS: Final = ("|", "\t", ";", ",")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memory_manager.security.redact.late import late
+
 _PUBLISHED: Final = frozenset(
     {
         # the sample pairs of the AWS documentation, split so that no scanner takes them for keys
@@ -29,7 +31,7 @@ _WORDS: Final = (
     "null|none|nil|undefined|true|false|yes|no|on|off|empty|n/a|na|unset|unknown|"
     "your|yours|required|optional|string|value|default|auto|exemplo|ejemplo|exemple|beispiel"
 )
-_WHOLE: Final = re.compile(
+_WHOLE: Final = late(
     r"(?:" + _WORDS + r")"
     r"|(?:your|insert|enter|put|add|replace)[-_ ](?:[a-z]{1,14}[-_ ]){0,6}[a-z]{1,14}"
     r"|[a-z]{2,14}(?:[-_][a-z]{2,14}){0,6}[-_]here"
@@ -39,7 +41,7 @@ _WHOLE: Final = re.compile(
     re.IGNORECASE,
 )
 
-_REFERENCE: Final = re.compile(
+_REFERENCE: Final = late(
     r"\$\{?[A-Za-z_][\w.:/-]*\}?|\$\{\{?.*|\$\(.*|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdrv]|\{\{.*|\{%.*"
     r"|\{[A-Za-z_][\w.]*\}"
     r"|`.*|![a-z]{3,12}(?:\s.*)?|!(?:Sub|Ref|GetAtt|Join|ImportValue|FindInMap|Select|Split|Base64)(?:\s.*)?|@\w*Microsoft\.KeyVault.*|#\{.*|<%.*|\$env:.*|\$[\w:]+"
@@ -52,7 +54,7 @@ _REFERENCE: Final = re.compile(
     r"config\.|settings\.|self\.|this\.|args\.|params\.|request\.|req\.|ctx\.|context\.).*",
 )
 
-_ONE_CHARACTER: Final = re.compile(r"(.)\1*", re.DOTALL)
+_ONE_CHARACTER: Final = late(r"(.)\1*", re.DOTALL)
 
 
 def is_placeholder(value: str) -> bool:

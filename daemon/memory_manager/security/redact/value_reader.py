@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from memory_manager.security.redact.late import late
 
 MAX_BARE_CHARACTERS: Final = 8192
 MAX_FOREIGN: Final = 64  # text without blanks runs on in some scripts; a password does not
-_QUOTE: Final = re.compile(r"(?:[fbruFBRU@$]{1,2}(?=[\"']))?(\"{3}|'{3}|\\{0,8}[\"'`]|[“‘«「『„])")
+_QUOTE: Final = late(r"(?:[fbruFBRU@$]{1,2}(?=[\"']))?(\"{3}|'{3}|\\{0,8}[\"'`]|[“‘«「『„])")
 CLOSING: Final = {"“": "”", "‘": "’", "«": "»", "「": "」", "『": "』", "„": "“"}
-_BARE: Final = re.compile(
+_BARE: Final = late(
     r"(?:[^\s\"'`<>\\,;&，。；、！）」』】]++"
     r"|\\(?![nrtu\"'\\])|,(?=[^\s\"'`])|&(?![A-Za-z_]\w*=|amp;)|[\"'](?=[A-Za-z0-9@#$%^*]))+"
 )
-_CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_ESCAPED_BREAK: Final = re.compile(r"\\[nrt]")
+_CJK: Final = late(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_ESCAPED_BREAK: Final = late(r"\\[nrt]")
 
 
 def read_value(text: str, position: int) -> tuple[int, int, bool]:

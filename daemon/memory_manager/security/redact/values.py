@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from memory_manager.security.redact.labels import Family
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder, is_reference
 from memory_manager.security.redact.randomness import (
     MIN_CHARACTERS_PER_RUN,
@@ -22,7 +23,7 @@ MAX_VALUE_CHARACTERS: Final = 16_384
 MAX_JUDGED: Final = 512
 """So much of a value tells whether it looks like a key."""
 
-_EXPLAINS_ITSELF: Final = re.compile(
+_EXPLAINS_ITSELF: Final = late(
     # dates, times, versions, sizes
     r"\d{4}-\d\d?-\d\d?(?:[T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?Z?"
     r"|v?\d+(?:\.\d+){1,4}(?:[-+][\w.]+)?|[<>=^~]{1,2}\s?\d.*"
@@ -44,7 +45,7 @@ _EXPLAINS_ITSELF: Final = re.compile(
     re.IGNORECASE,
 )
 # names of things that services publish: they identify, they open nothing
-_PUBLIC_ID: Final = re.compile(
+_PUBLIC_ID: Final = late(
     r"(?:cus|pi|price|evt|in|sub|prod|acct|ch|txn|pm|seti|si|il|re|dp|po|ii|plan|mb_sub|cs_(?:live|test))"
     r"_[0-9A-Za-z]{8,40}|pk_(?:live|test|prod)_\w{8,}|sb_publishable_[\w-]+|AC[0-9a-f]{32}"
     r"|A(?:ROA|IDA|GPA|IPA|NPA|NVA|PKA|SCA)[0-9A-Z]{16,17}|[0-9]:[0-9]{6,14}:[a-z]{3,8}:[0-9a-f]{10,40}"
@@ -54,35 +55,33 @@ _PUBLIC_ID: Final = re.compile(
     r"|wrkspc|acc|env|app|ws|id|job|task|trace|span|session_id)[_-][0-9A-Za-z]{8,36}"
     r"|(?:i|vpc|subnet|sg|ami|vol|snap|eni|rtb|igw|nat|acl|lt|eipalloc|pcx|tgw|vpce|eks|fs)-[0-9a-f]{8,17}"
 )
-_IDENTIFIER_CHAIN: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+;?")
-_INDEXED: Final = re.compile(r"[A-Za-z_$][\w$.]*\[.*")
-_EXPRESSION: Final = re.compile(r"\(+[A-Za-z_$][\w$]*(?:[.(\[]|$)")
-_SNAKE: Final = re.compile(
-    r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?"
-)
-_NUMBERED_PART: Final = re.compile(r"(?:^|\.)[A-Za-z]{3,}\d{2,}(?:\.|$)")
-_IDENTIFIER: Final = re.compile(r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]*)+")
+_IDENTIFIER_CHAIN: Final = late(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+;?")
+_INDEXED: Final = late(r"[A-Za-z_$][\w$.]*\[.*")
+_EXPRESSION: Final = late(r"\(+[A-Za-z_$][\w$]*(?:[.(\[]|$)")
+_SNAKE: Final = late(r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?")
+_NUMBERED_PART: Final = late(r"(?:^|\.)[A-Za-z]{3,}\d{2,}(?:\.|$)")
+_IDENTIFIER: Final = late(r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]*)+")
 # the source of a regular expression
-_EXPRESSION_SOURCE: Final = re.compile(
+_EXPRESSION_SOURCE: Final = late(
     r"\(\?[:=!<P]|\[\^?(?:[A-Za-z0-9]-[A-Za-z0-9]|\\[swd])[^\]]*\]|\\[dws][*+{]|\[\^[^\]]+\][*+{]"
 )
-_SCREAMING: Final = re.compile(
+_SCREAMING: Final = late(
     r"[A-Z][A-Z]+\d?(?:_(?:[A-Z]{2,}\d{0,2}|\d{1,2}))+|[A-Z]{1,3}\d(?:_[A-Z]+)+"
 )
-_KEBAB_WORDS: Final = re.compile(r"[a-z]{1,16}(?:-[a-z]{1,16})+")
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_HEX: Final = re.compile(r"[0-9a-fA-F]+")
-_PATH_SEGMENTS: Final = re.compile(r"[@\w.-]+(?:/[@\w.{}*-]+)+/?")
+_KEBAB_WORDS: Final = late(r"[a-z]{1,16}(?:-[a-z]{1,16})+")
+_UUID: Final = late(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX: Final = late(r"[0-9a-fA-F]+")
+_PATH_SEGMENTS: Final = late(r"[@\w.-]+(?:/[@\w.{}*-]+)+/?")
 # a slash inside a password: letters with a number of several digits on one side of it
-_SLASHED_PASSWORD: Final = re.compile(r"(?:^|/)(?:[A-Za-z]+\d{2,}|\d{2,}[A-Za-z]+)\w*(?:/|$)")
+_SLASHED_PASSWORD: Final = late(r"(?:^|/)(?:[A-Za-z]+\d{2,}|\d{2,}[A-Za-z]+)\w*(?:/|$)")
 # like a mark of ours, with an id that is none of ours: typed by somebody
-_FORGED_MARK: Final = re.compile(r"\[REDACTED:[^\]\s]{4,}\]?")
-_NUMBER: Final = re.compile(r"[+-]?\d[\d_,]*(?:\.\d+)?")
-_SHORTCUT: Final = re.compile(
+_FORGED_MARK: Final = late(r"\[REDACTED:[^\]\s]{4,}\]?")
+_NUMBER: Final = late(r"[+-]?\d[\d_,]*(?:\.\d+)?")
+_SHORTCUT: Final = late(
     r"(?:(?:ctrl|cmd|alt|shift|meta|super|control|option|mod|win)[+-])+\S{1,12}",
     re.IGNORECASE,
 )
-_PASSPHRASE: Final = re.compile(r"[^\W\d_A-Z]{2,14}(?:[ -][^\W\d_A-Z]{2,14}){2,11}")
+_PASSPHRASE: Final = late(r"[^\W\d_A-Z]{2,14}(?:[ -][^\W\d_A-Z]{2,14}){2,11}")
 _SENTENCE_WORDS: Final = frozenset(
     "a an and are as at be been but by can cannot do does enter for from has have if in incorrect "
     "into invalid is "
@@ -183,10 +182,8 @@ def _has_random_part(value: str) -> bool:
     )
 
 
-_LONG_NUMBER: Final = re.compile(r"\d{4}")
-_KNOWN_NUMBER: Final = re.compile(
-    r"(?:iso|rfc|utf|sha|md|ed|cp|base|port|http)\d+$|(?:19|20)\d\d$", re.I
-)
+_LONG_NUMBER: Final = late(r"\d{4}")
+_KNOWN_NUMBER: Final = late(r"(?:iso|rfc|utf|sha|md|ed|cp|base|port|http)\d+$|(?:19|20)\d\d$", re.I)
 
 
 def _has_random_word(value: str) -> bool:
@@ -286,7 +283,7 @@ def _is_random_key(value: str) -> bool:
     return upper and lower and digits >= 2 and _has_random_part(value)
 
 
-_KEY_CHARACTERS: Final = re.compile(r"[\w+/=.~:|$!-]{15,}")
+_KEY_CHARACTERS: Final = late(r"[\w+/=.~:|$!-]{15,}")
 
 
 def is_key_like(value: str) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import bisect
 import html
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.randomness import MIN_CHARACTERS_PER_RUN, case_runs
 
 MAX_LAYERS: Final = 8
@@ -135,16 +135,16 @@ def _fold(character: str) -> str:
 
 
 _FOLDING: Final = _Folding()
-_ANSI: Final = re.compile(
+_ANSI: Final = late(
     r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])"
     r"|\x9b[0-?]{0,32}[@-~]"
 )
-_PLAIN: Final = re.compile(r"[\t\n\r -~]*")
+_PLAIN: Final = bytes((9, 10, 13, *range(32, 127)))
 
 
 def normalised(text: str) -> View | None:
     """Look-alikes folded, invisible characters and terminal codes dropped; None if unchanged."""
-    if text.isascii() and _PLAIN.fullmatch(text):
+    if text.isascii() and not text.encode().translate(None, _PLAIN):
         return None
     edits: list[Edit] = [(*found.span(), "") for found in _ANSI.finditer(text)]
     folded = text.translate(_FOLDING)
@@ -162,7 +162,7 @@ def normalised(text: str) -> View | None:
     return View(folded, edits)
 
 
-_ESCAPE: Final = re.compile(
+ESCAPE: Final = (
     r"%[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]|\\u\{0{0,4}[0-7][0-9A-Fa-f]\}|\\x[0-7][0-9A-Fa-f]"
     r"|\\U000000[0-7][0-9A-Fa-f]"
     r"|&#[xX]0{0,4}[0-7][0-9A-Fa-f];?|&#0{0,4}[0-9]{2,3};?|&(?:amp|lt|gt|quot|apos|lowbar|hyphen"
@@ -170,7 +170,13 @@ _ESCAPE: Final = re.compile(
     r"|period|sol|plus|num|Tab|NewLine|commat|percnt|excl|dollar|ast);"
     r"|\\[nrt]|\\[\"'\\/_*`~\[\](){}#+\-.!|<>=:@$&]"
 )
-_DEEP: Final = re.compile(r"%(?:25)*[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]")
+_ESCAPE: Final = late(ESCAPE)
+FORM_WORDS: Final = (
+    r"(?:begin|secret|private|key|phrase|wallet|configure)\+|\+(?:secret|private)"
+    r"|%(?:3A|2C|3D|22|7B)\+|A[KS]IA[0-9A-Z]{16}\+|\+A[KS]IA"
+)
+"""What a form that holds something of high risk is told by; case does not matter."""
+_DEEP: Final = late(r"%(?:25)*[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]")
 _BACKSLASHED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -218,7 +224,7 @@ _GOES_ON: Final = r"(?=[0-9]|[A-Z]?[a-z_+/=.:~-]{1,79}+[0-9A-Z]|[A-Z][0-9A-Z])(?
 # each begins with a literal or a small class, which the matcher looks for much faster than for
 # alternatives
 _BREAKS: Final = tuple(
-    re.compile(pattern + _GOES_ON)
+    late(pattern + _GOES_ON)
     for pattern in (
         r"[\"'](?=[ \t\r\n\\+.&|<\"'])(?<=" + _HALF + r"{3}[\"'])[ \t]{0,8}"
         r"(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?"
@@ -230,25 +236,49 @@ _BREAKS: Final = tuple(
     )
 )
 # the first blanks are spelt out, because a group costs much more to try than to literals
-_SPACED: Final = re.compile(
-    r" [\w./+=:~-] [\w./+=:~-] [\w./+=:~-](?: [\w./+=:~-]){12,}(?![0-9A-Za-z_-])"
-)
-_LONG_WORD: Final = 8
+_SPACED: Final = late(r" [\w./+=:~-] [\w./+=:~-] [\w./+=:~-](?: [\w./+=:~-]){12,}(?![0-9A-Za-z_-])")
 _TAIL: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.:~"
+_SINGLES: Final = bytes(
+    97
+    if chr(code) in "_./+=:~-" or (code < 128 and chr(code).isalnum())
+    else 32
+    if code == 32
+    else 46
+    for code in range(256)
+)
+_ROW_OF_SINGLES: Final = b" a" * 15 + b" a"
+_LONG_WORD: Final = 8
 _REACH: Final = 80
 
 
-def joined(text: str, spans: Sequence[tuple[int, int]]) -> View | None:
+def spaced(text: str) -> list[Edit]:
+    """The blanks of tokens written character by character."""
+    if text.isascii() and _ROW_OF_SINGLES not in text.encode().translate(_SINGLES):
+        return []
+    return [
+        # the first character of the token stands before the first blank
+        (index, index + 1, "")
+        for found in _SPACED.finditer(text)
+        for index in range(found.start(), found.end(), 2)
+    ]
+
+
+def joined(
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    *,
+    lines: bool = True,
+    quotes: bool = True,
+    blanks: bool = True,
+) -> View | None:
     """Tokens cut by a line break, string concatenation or blanks put together; None if none look
     so.
 
-    ``spans`` are the long runs of the text.
+    ``spans`` are the long runs of the text. A flag is false where it is known that there are no
+    such halves.
     """
-    edits: list[Edit] = []
-    for found in _SPACED.finditer(text):
-        # the first character of the token stands before the first blank
-        edits += [(index, index + 1, "") for index in range(found.start(), found.end(), 2)]
-    for pattern in _BREAKS:
+    edits = spaced(text)
+    for pattern in _BREAKS[0 if quotes else 1 : None if lines else 1]:
         for found in pattern.finditer(text):
             start, end = found.span()
             if text[start] == "\n":
@@ -257,7 +287,8 @@ def joined(text: str, spans: Sequence[tuple[int, int]]) -> View | None:
                 text[max(0, start - _REACH) : start], text[end : end + _REACH]
             ):
                 edits.append((start, end, ""))
-    edits += _single_blanks(text, spans)
+    if blanks:
+        edits += _single_blanks(text, spans)
     if not edits:
         return None
     edits.sort()
@@ -297,7 +328,7 @@ def _token_start(text: str) -> str:
 
 
 # the next line of a settings file is no second half: `DEBUG=1`, `status=200`
-_NEW_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,30}(?:=[^=]|:$)")
+_NEW_NAME: Final = late(r"[A-Za-z_][\w.-]{0,30}(?:=[^=]|:$)")
 
 
 def _mixed(word: str) -> bool:
