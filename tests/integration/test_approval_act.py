@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from vault_harness import PASSPHRASE, FakeClocks, VaultHome
 
 from memory_manager.api.application import build_application
 from memory_manager.api.login_approval import approve_login
+from memory_manager.api.pages.owner import SESSIONS
 from memory_manager.auth.logins import LoginKind, Poll
 from memory_manager.auth.scopes import MEMORY_SCOPES
 from memory_manager.auth.tokens import new_token, token_digest
@@ -55,9 +57,8 @@ async def test_giving_and_taking_access_asks_again_after_five_minutes(tmp_path: 
     daemon = Daemon(places, DaemonSettings(embeddings=EmbeddingsMode.OFF))
     daemon.lifecycle = home.lifecycle(wall_clock=clocks.wall, clock=clocks.monotonic)
     token = new_token(os.urandom(32))
-    runner = web.AppRunner(
-        build_application(daemon, token_digest(token), lambda: runner.addresses[0][1])
-    )
+    app = build_application(daemon, token_digest(token), lambda: runner.addresses[0][1])
+    runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
@@ -79,6 +80,14 @@ async def test_giving_and_taking_access_asks_again_after_five_minutes(tmp_path: 
             ):
                 status, error = await post(http, path, body)
                 assert (status, error["code"]) == (403, "passphrase_required"), path
+            code = app[SESSIONS].new_code()
+            async with http.get(f"{url}/open", params={"code": code}) as opened:
+                cookie = {name: morsel.value for name, morsel in opened.cookies.items()}
+            async with http.get(f"{url}/me", cookies=cookie) as shown:
+                csrf = re.findall(r'name="csrf" value="([0-9a-f]+)"', await shown.text())[0]
+            form = {"csrf": csrf, "act": "revoke", "id": "first"}
+            async with http.post(f"{url}/me", data=form, cookies=cookie) as page:
+                assert "five minutes" in await page.text()
             async with http.get(f"{url}/v1/agents") as answer:
                 (kept,) = (await answer.json())["agents"]
             assert (kept["name"], kept["revoked_at"]) == ("first", None)
