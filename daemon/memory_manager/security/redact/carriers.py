@@ -187,7 +187,97 @@ _USER_OPTION: Final = late(
     r"([^\s:\"'\\]{1,80}):([^\s\"'\\]{1,256})"
 )
 _USER_HINTS: Final = frozenset({" -u", '"-u', "'-u", "--user", "--auth", "--proxy-user", "\n-u"})
+_VALUE: Final = r"[\"']?([^\s\"'\\$<{%-][^\s\"'\\]{3,256})"
+_LITERAL: Final = r"N?\\?[\"']([^\"'\\\n]{4,256})\\?[\"']"
 _COMMANDS: Final = (
+    (True, ("zip ",), late(r"\bzip\b[^\n|;&]{0,80}?\s-P[ \t]{0,4}" + _VALUE)),
+    (True, ("7z ",), late(r"\b7za? (?:a|x|e|t|l|u)\b[^\n|;&]{0,120}?\s-p(?!df\b|ng\b)" + _VALUE)),
+    (
+        True,
+        ("openssl",),
+        late(r"\bopenssl enc\b[^\n|;&]{0,200}?\s-(?:k|K|iv)[ \t]{1,4}" + _VALUE),
+    ),
+    (
+        True,
+        ("-u ", "-u\t", "--user"),
+        late(
+            r"\b(?:smbclient|rpcclient|net|wmic|winexe|smbget)\b[^\n|;&]{0,120}?\s(?:-U|--user)[ =]"
+            r"[\"']?[^\s%\"']{1,60}%([^\s\"'\\]{4,128})"
+        ),
+    ),
+    (
+        True,
+        ("http ", "https "),
+        late(r"\bhttps? [^\n|;&]{0,80}?(?:-a|--auth)[ =][\"']?[^\s:\"']{1,80}:([^\s\"'\\]{4,256})"),
+    ),
+    (
+        True,
+        ("--from-literal", "securestring", "secretsmanager"),
+        late(
+            r"(?:\bsecret\b[^\n|;&]{0,200}?--from-literal[= ][\"']?[\w.-]{1,80}="
+            r"|\bSecureString\b[^\n|;&]{0,120}?--value[= ]"
+            r"|--value[= ](?=[^\n|;&]{0,260}--type[= ]SecureString\b))" + _VALUE
+        ),
+    ),
+    (
+        False,
+        ("net user", "rabbitmqctl"),
+        late(
+            r"\b(?:net user [^\s/]{1,60}|rabbitmqctl (?:add_user|change_password) \S{1,60})"
+            r"[ \t]{1,4}(?!/)" + _VALUE
+        ),
+    ),
+    (
+        False,
+        ("cargo login", "pypi-token", "http-basic"),
+        late(
+            r"\b(?:cargo login(?: --registry \S{1,40})?|poetry config pypi-token\.[\w-]{1,40}"
+            r"|poetry config http-basic\.[\w-]{1,40} \S{1,60})[ \t]{1,4}" + _VALUE
+        ),
+    ),
+    (
+        False,
+        ("log in as", "login as", "logged in as", "sign in as", "signed in as"),
+        late(
+            r"(?i:\b(?:log|logged|sign|signed) ?in as \S{1,60} (?:with|using) )"
+            r"[\"'`]?(?=[^\s]{0,40}[0-9])(?=[^\s]{0,40}[A-Za-z])([^\s\"'`\\]{7,128}[^\s\"'`\\.,;])"
+        ),
+    ),
+    (False, ("snmp-server",), late(r"\bsnmp-server community[ \t]{1,4}" + _VALUE)),
+    (
+        False,
+        ("/p:",),
+        late(r"\b(?:xfreerdp|wfreerdp|mstsc|cmdkey)\d?\b[^\n|;&]{0,160}?\s/p:" + _VALUE),
+    ),
+    (
+        False,
+        ("securestring",),
+        late(r"(?i:ConvertTo-SecureString)(?: -String)?[ \t]{1,4}" + _LITERAL),
+    ),
+    (
+        False,
+        ("basicauth", "auth=", "auth ="),
+        late(
+            r"(?:BasicAuth|DigestAuth|\bauth[ ]?=[ ]?)\([ ]?[\"'][^\"'\n]{1,80}[\"'],[ ]?"
+            + _LITERAL
+        ),
+    ),
+    (False, ("password(",), late(r"(?i:= ?PASSWORD)\([ ]?" + _LITERAL)),
+    (
+        False,
+        ("stdin", "secret put", "chpasswd"),
+        late(
+            r"\b(?:echo|printf)(?: -n)?[ \t]{1,4}[\"']?"
+            r"(?:[\w.-]{1,40}:(?=[^\n|]{4,200}\|[^\n|]{0,9}\bchpasswd))?"
+            r"([^\s\"'\\$:<{%-][^\s\"'\\]{5,256})[\"']?[ \t]{0,4}\|[ \t]{0,4}(?:sudo )?"
+            r"(?:[^\n|;&]{0,120}-stdin\b|[^\n|;&]{0,80}\bsecret put\b|chpasswd\b)"
+        ),
+    ),
+    (
+        False,
+        ("azurewebsites.net",),
+        late(r"azurewebsites\.net/[^\s\"'<>]{0,200}[?&]code=([\w=%-]{20,200})"),
+    ),
     (
         True,
         ("mysql", "mariadb"),

@@ -16,7 +16,7 @@ from typing import Final
 from memory_manager.security.redact.bip39_words import WORDS
 from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder
-from memory_manager.security.redact.randomness import case_runs
+from memory_manager.security.redact.randomness import MIN_CHARACTERS_PER_RUN, case_runs
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.validators import base58check, stellar_seed
@@ -269,7 +269,7 @@ _ALNUM: Final = late(r"[0-9A-Za-z]{51,60}")
 
 # a shape that many services share: a short name in lower case, an underscore, a long body
 _PREFIXED: Final = late(
-    r"([a-z][a-z0-9]{1,11}(?:_[a-z0-9]{1,8}){0,2})[_-]([0-9A-Za-z]{32,}={0,2})(?![0-9A-Za-z_+/-])"
+    r"([a-z][a-z0-9]{1,11}(?:_[a-z0-9]{1,8}){0,2})[_-]([0-9A-Za-z]{28,}={0,2}|[0-9A-Za-z]{16,}_[0-9A-Za-z]{24,})(?![0-9A-Za-z_+/-])"
 )
 _ID_WORDS: Final = frozenset(
     "asst asset blake2b blake3 batch call cat chatcmpl chunk class client cs css cur "
@@ -310,11 +310,12 @@ def _is_prefixed_token(text: str, found: re.Match[str]) -> bool:
         return False
     body = found[2].rstrip("=")
     words = found[1].split("_")
+    digits = sum("0" <= c <= "9" for c in body)
     return (
         any("A" <= c <= "Z" for c in body)
         and any("a" <= c <= "z" for c in body)
-        and sum("0" <= c <= "9" for c in body) >= 2
-        and case_runs(body) < MAX_TOKEN_RUNS
+        and digits >= (1 if len(body) >= 32 else 3)
+        and case_runs(body) < (MAX_TOKEN_RUNS if digits < 3 else MIN_CHARACTERS_PER_RUN)
         and _ID_WORDS.isdisjoint(words)
     )
 

@@ -9,12 +9,13 @@ from typing import Final
 
 PASSWORD_WORDS: Final = frozenset(
     "pw password passwd passwort passphrase passcode passwrd passw pass pwd psw pswd paswd passkey "
-    "passwords sshpass pgpassword pgpass requirepass masterauth userpass dbpass rootpass kennwort "
+    "passwords sshpass psk storepass keypass pgpassword pgpass requirepass masterauth userpass "
+    "dbpass rootpass kennwort "
     "parole "
     "senha senhas contrasena contraseña contrasenya clave mdp motdepasse haslo hasło "
     "wachtwoord parola parolam parolası sifre sifrem şifre şifrem şifresi jelszo "
     "lozinka heslo salasana losenord lösenord adgangskode "
-    "passord "
+    "passord adgangskoden passordet lösenordet lozinka jelszava κωδικός κωδικος "
     "sandi пароль пароля паролем".split()
 )
 SECRET_WORDS: Final = frozenset(
@@ -148,6 +149,17 @@ SECRET_PHRASES: Final = (
     "api ключ",
     "رمز",
     "مفتاح",
+    "unlock code",
+    "access code",
+    "código de acesso",
+    "codigo de acesso",
+    "código de acceso",
+    "codigo de acceso",
+    "code d'accès",
+    "codice di accesso",
+    "zugangscode",
+    "zugriffscode",
+    "код доступа",
     "chave de api",
     "chave da api",
     "clave de api",
@@ -234,6 +246,7 @@ STEMS: Final = (
     "pwd",
     "pw",
     "psw",
+    "psk",
     "secret",
     "token",
     "key",

@@ -58,7 +58,8 @@ _PAIR_BEFORE: Final = late(
 _PROSE: Final = late(
     r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in"
     r"|voor)[ \t][^\n.:=]{1,40}?)?"
-    r"(?:[ \t]{1,4}(?:is|was|será|é|è|es|est|ist|lautet|jest|to|это|=|—|–|-|->|هي|هو"
+    r"(?:[ \t]{1,4}(?:is|was|será|é|è|es|est|este|ist|lautet|jest|je|er|är|είναι"
+    r"|adalah|là|to|это|=|—|–|-|->|هي|هو"
     r"|becomes|now|remains|olan|olarak)"
     r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3}"
     r"|[ \t]{1,4}\((?=[^\s()]{8,64}\)))"
@@ -73,7 +74,7 @@ _DEFAULT: Final = late(
 _ARGUMENT: Final = late(r"\w(?:=[\"']|\[)")
 _FILE_NAME: Final = late(r"\.[a-z]{1,5}$")
 _HYPHENATED: Final = late(r"(?:[A-Za-z]{3,16}[-_.]){2,8}[A-Za-z]{0,16}[0-9]{2,8}")
-_LISTED: Final = late(r"[\"'],[ \t]{0,4}(?=[\"'])")
+_LISTED: Final = late(r"[\"'],[ \t]{0,24}(?=[\"'])")
 # a value that nothing but a blank ties to its label must be beyond doubt
 _STRONG: Final = late(
     r"(?=[^\s]*[0-9])(?=[^\s]*[a-z])(?=[^\s]*[A-Z!#$%^*])[^\s/()={}<>\[\]:,]{8,200}"
@@ -312,6 +313,14 @@ def _near_label(
         if span is None or not is_secret_value(text[slice(*span)], family, quoted=True, tight=True):
             return None
         return Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
+    if label.lower().startswith("cred"):
+        span = nearby.user_and_value(text, end)
+        if span is not None:
+            return Hit(*span, "prose-secret", Severity.CREDENTIAL, 0)
+    if family >= Family.SECRET and (span := nearby.inserted_value(text, start, end)) is not None:
+        value = text[slice(*span)]
+        if is_secret_value(value, family, quoted=True, tight=True):
+            return Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
     if not telling:
         span = nearby.value_before(text, start) if text[start - 1 : start] == " " else None
         return None if span is None else Hit(*span, "prose-secret", Severity.CREDENTIAL, 0)
@@ -340,7 +349,7 @@ def _near_label(
 def _family(label: str, qualifier: str) -> Family:
     """The family of a label; a qualifier may be a word before it: "api key", "public key"."""
     family = classify(label)
-    if family is not Family.PASSWORD and qualifier:
+    if family is not Family.PASSWORD and qualifier and label != "PAT":
         qualified = classify(f"{qualifier}_{label}")
         if family is Family.NONE or qualified is Family.NONE or qualified > family:
             return qualified
@@ -418,7 +427,7 @@ def _in_quotes(value: str, family: Family) -> bool:
     """A quoted value right after its label: ``the admin password `...` works``."""
     if _ARGUMENT.search(value):
         return False
-    if is_key_like(value):
+    if is_key_like(value) or (len(value) >= 12 and nearby.is_beyond_doubt(value)):
         return True
     return (
         family is Family.PASSWORD

@@ -32,11 +32,12 @@ _TELLING: Final = late(r"\d|[A-Za-z]{16}")
 _SENTENCE_END: Final = late(r"[.!?;,](?:\s|$)|[|\n。！？；，]|\\n")
 _TOKEN: Final = late(r"[A-Za-z0-9!#$%&*+./:=?@^_~-]{8,200}")
 _CONNECTED: Final = late(
-    r"(?:\b(?:to|as|is|be|equals?|was|now|use|with|para|por|a|à|en|es|est|ist|sur|auf|zu|op|naar|in"
+    r"(?:\b(?:to|as|is|be|equals?|was|now|use|with|para|por|a|à|en|es|est|ist|sur|auf|zu|op|naar|in|je|er|är|este|είναι|adalah|là"
     r"|na|to|jest|è|é|será|olarak|oldu)|[:=—–→-]|на|в|как|—|هي|هو|إلى|[をはがにへ了为為成是는은를을가])"
     r"[ \t\"'`“«「]{0,3}$",
     re.IGNORECASE,
 )
+_MARKED: Final = late(r"[A-Za-z0-9]{3,}[!#%^*+][A-Za-z0-9]{3,}")
 _SYMBOL: Final = late(r"[!#$%^&*]")
 _WORD_AND_NUMBER: Final = late(r"[A-Za-z]{4,24}(?!(?:19|20)\d\d$)\d{3,8}")
 _WORDS_AND_NUMBER: Final = late(
@@ -61,6 +62,14 @@ _BEFORE: Final = late(
 )
 _PAIR_OF_VALUES: Final = late(
     r"[ \t]{0,4}[:=：][ \t]{0,4}[^\s/]{1,60}[ \t]{0,4}/[ \t]{0,4}([^\s\"'`,;]{6,120})"
+)
+_USER_AND_VALUE: Final = late(
+    r"(?:[ \t]{1,2}(?:for|of|to)[ \t]\S{1,40})?[ \t]{0,4}(?:[:=]|are|is|were|->)[ \t]{0,4}[\"'`(]?"
+    r"[\w.@+-]{1,60}(?:[ \t]{0,4}/[ \t]{0,4}|:)[\"'`]?([^\s\"'`,;()<>{}$]{8,128})"
+)
+_VALUES: Final = late(r"[^()]{0,400}\)\s{0,20}VALUES\s{0,20}\(", re.IGNORECASE)
+_SQL_LITERAL: Final = late(
+    r"\s{0,20}(?:N?'([^'\n]{0,400})'|[^',()]{0,200}(?:\([^()]{0,80}\))?)\s{0,20}([,)])"
 )
 _DELIMITERS: Final = ("|", "\t", ";", ",")
 
@@ -195,6 +204,34 @@ def second_of_pair(text: str, end: int) -> Span | None:
     return found.span(1) if found is not None else None
 
 
+def user_and_value(text: str, end: int) -> Span | None:
+    """``creds: bob / ...``, ``credentials are bob:...``: the second of the two, if it tells."""
+    found = _USER_AND_VALUE.match(text, end)
+    if found is None:
+        return None
+    value = found[1].rstrip(".:?")
+    tells = sum(c.isdigit() for c in value) >= 2 and any(c.isalpha() for c in value)
+    if not (tells or is_beyond_doubt(value)) or explains_itself(value, quoted=True):
+        return None
+    return found.start(1), found.start(1) + len(value)
+
+
+def inserted_value(text: str, start: int, end: int) -> Span | None:
+    """``INSERT INTO t (name, password) VALUES ('bob', '...')``: the literal of that column."""
+    if text[end : end + 1] not in ',) "`]' or "(" not in text[max(0, start - 200) : start]:
+        return None
+    head = _VALUES.match(text, end)
+    if head is None:
+        return None
+    column = text.count(",", text.rfind("(", 0, start), start)
+    for number, literal in enumerate(_SQL_LITERAL.finditer(text, head.end(), head.end() + 2000)):
+        if number == column:
+            return literal.span(1) if literal[1] else None
+        if literal[2] == ")":
+            return None
+    return None
+
+
 def value_before(text: str, start: int) -> Span | None:
     """``use VALUE as the password``: the value stands in front of its label."""
     near = text[max(0, start - 40) : start]
@@ -216,6 +253,9 @@ def is_beyond_doubt(value: str) -> bool:
     value = value[:MAX_JUDGED]
     digits = sum(c.isdigit() for c in value)
     letters = sum(c.isalpha() for c in value)
+    if digits < 2 and _MARKED.fullmatch(value):
+        # letters of both cases around one of the signs that names do not hold
+        return any(c.isupper() for c in value) and case_runs(value) < MAX_LETTER_RUNS
     if digits < 2:
         return len(value) >= 16 and value.isalnum() and case_runs(value) < MAX_LETTER_RUNS
     if letters < 2:

@@ -8,7 +8,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "github-token",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-        r"gh[pousr]_[0-9A-Za-z]{30,}",
+        r"gh[pousr]_(?:[0-9]{1,12}_)?[0-9A-Za-z]{30,}",
     ),
     Rule(
         "github-fine-grained",

@@ -233,7 +233,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "onfido-token",
         ("api_live", "api_sandbox"),
-        r"api_(?:live|sandbox)(?:_[a-z]{2})?\.[0-9A-Za-z_-]{18,}",
+        r"api_(?:live|sandbox)(?:_[a-z]{2})?\.[0-9A-Za-z_.-]{18,}",
         since="2",
     ),
     Rule(

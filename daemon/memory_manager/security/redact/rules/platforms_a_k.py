@@ -15,6 +15,13 @@ RULES: tuple[Rule, ...] = (
         since="2",
     ),
     Rule(
+        "aiven-password",
+        ("avns_",),
+        r"AVNS_[0-9A-Za-z_-]{14,}",
+        validator="random_body",
+        since="3",
+    ),
+    Rule(
         "alibaba-sts-id",
         ("sts.",),
         r"STS\.[0-9A-Za-z]{16,}",
