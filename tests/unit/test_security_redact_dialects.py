@@ -63,6 +63,11 @@ HARMLESS = (
     "credentials are stored in the vault: see docs/setup",
     "creds: ask Maria / Jonas before noon",
     "unlock code: see the envelope in the drawer",
+    "commit = api.commits(model, token=token)[0].commit_id",
+    'def parse(self, token):\n    """validate policy token"""\n    return token',
+    "this form is not usable to pass to `suffix=` here",
+    "Pass `dtype=torch.float32` to avoid it.",
+    '<assemblyIdentity publicKeyToken="1fc8b3b9a1e18e3b"/>',
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from memory_manager.security.redact import nearby
-from memory_manager.security.redact.key_material import is_aws_secret
+from memory_manager.security.redact.label_rules import rule_for
 from memory_manager.security.redact.label_words import (
     BLOCKING_SUFFIXES,
     PASSWORD_PHRASES,
@@ -23,7 +23,6 @@ from memory_manager.security.redact.labels import (
     Family,
     classify,
     classify_phrase,
-    label_words,
 )
 from memory_manager.security.redact.late import late
 from memory_manager.security.redact.result import Severity
@@ -72,6 +71,7 @@ _DEFAULT: Final = late(
     r"[\"'][ \t]{0,4}\{[^{}=]{0,80}?default[ \t]{0,4}=[ \t]{0,4}(?=[\"'])", re.DOTALL
 )
 _ARGUMENT: Final = late(r"\w(?:=[\"']|\[)")
+_ARGUMENT_NAMED: Final = late(r"[A-Za-z_]\w{1,30}=(?:[A-Za-z_][\w.]*|\d{0,4})")
 _FILE_NAME: Final = late(r"\.[a-z]{1,5}$")
 _HYPHENATED: Final = late(r"(?:[A-Za-z]{3,16}[-_.]){2,8}[A-Za-z]{0,16}[0-9]{2,8}")
 _LISTED: Final = late(r"[\"'],[ \t]{0,24}(?=[\"'])")
@@ -342,7 +342,7 @@ def _near_label(
         span = nearby.value_before(text, start)
     if span is None:
         return None
-    rule, severity = _rule_for(text, label, start, text[slice(*span)], "prose")
+    rule, severity = rule_for(text, label, start, text[slice(*span)], "prose")
     return Hit(*span, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
 
 
@@ -399,6 +399,8 @@ def _judge(
         return None
     if kind == "cell" and _CELL_END.match(text, end) is None:
         return None
+    if kind in ("bare", "prose") and quoted and _ARGUMENT_NAMED.fullmatch(value):
+        return None  # Pass `dtype=float32` to ...
     if "](" in value or (kind == "xml" and text[end : end + 1] not in ("<", "]", "\n", "\r", "")):
         return None
     if kind == "paren" and not _in_parentheses(value):
@@ -415,11 +417,18 @@ def _judge(
     ):
         if not (kind == "set" and _after_login(text, label_start) and value.isalnum()):
             return None
-    if multiline and not quoted and value.endswith(":"):
+    if (
+        multiline
+        and (
+            (not quoted and value.endswith(":"))
+            # the end of a signature and the text below it
+            or text[label_start + len(label) : label_start + len(label) + 1] == ")"
+        )
+    ):
         return None
     if not is_secret_value(value, family, quoted=quoted, tight=tight, sure=sure):
         return None
-    rule, severity = _rule_for(text, label, label_start, value, kind)
+    rule, severity = rule_for(text, label, label_start, value, kind)
     return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
 
 
@@ -469,38 +478,6 @@ def _prose_word(value: str) -> bool:
 
 def _after_login(text: str, start: int) -> bool:
     return "login" in text[max(0, start - 100) : start]
-
-
-def _rule_for(text: str, label: str, start: int, value: str, kind: str) -> tuple[str, Severity]:
-    # "private key 0x...": the qualifier may be a word of its own
-    words = set(label_words(label)) | set(label_words(text[max(0, start - 10) : start]))
-    if "secret" in words or "key" in words:
-        aws = (
-            "aws" in words
-            or {"access", "key"} <= words
-            or "aws" in text[max(0, start - 24) : start].lower()
-        )
-        if is_aws_secret(value) and (aws or {"secret", "key"} <= words):
-            return "aws-secret-access-key", Severity.HIGH_RISK
-        if "aws" in words and "secret" in words:
-            return "aws-secret-access-key", Severity.HIGH_RISK
-    if {"aws", "session", "token"} <= words:
-        return "aws-session-token", Severity.HIGH_RISK
-    if re.fullmatch(r"(?:0x)?[0-9a-fA-F]{64}", value) and (
-        "private" in words
-        or words & {"eth", "ethereum", "wallet", "deployer"}
-        or text[max(0, start - 8) : start].lower().endswith("private ")
-    ):
-        return "eth-private-key", Severity.HIGH_RISK
-    if words & {"private", "preshared"} and re.fullmatch(r"[0-9A-Za-z+/]{42,43}=", value):
-        return "wireguard-key", Severity.HIGH_RISK
-    if kind == "option":
-        return "cli-credential", Severity.CREDENTIAL
-    if kind in ("prose", "bare"):
-        return "prose-secret", Severity.CREDENTIAL
-    if start and text[start - 1] in "?&#":
-        return "url-secret", Severity.CREDENTIAL
-    return "labelled-secret", Severity.CREDENTIAL
 
 
 def phrase_family(name: str) -> Family:

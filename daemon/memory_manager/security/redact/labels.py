@@ -133,7 +133,8 @@ def _core(words: list[str], index: int) -> Family | None:
     if word in PASSWORD_WORDS:
         return Family.PASSWORD
     if word in SECRET_WORDS:
-        return Family.NONE if before in BLOCKING_QUALIFIERS else Family.SECRET
+        public = before in BLOCKING_QUALIFIERS or (before == "key" and "public" in words)
+        return Family.NONE if public else Family.SECRET
     if word in KEY_WORDS:
         if before in BLOCKING_QUALIFIERS:
             return Family.NONE

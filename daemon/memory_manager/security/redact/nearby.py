@@ -27,6 +27,8 @@ from memory_manager.security.redact.values import (
 Span = tuple[int, int]
 REACH: Final = 72
 MAX_LETTER_RUNS: Final = 2.2
+MAX_DRAWN_RUNS: Final = 3.4
+MAX_DRAWN_PAIRS: Final = 0.68
 MAX_TABLE_LINES: Final = 40
 _TELLING: Final = late(r"\d|[A-Za-z]{16}")
 _SENTENCE_END: Final = late(r"[.!?;,](?:\s|$)|[|\n。！？；，]|\\n")
@@ -255,9 +257,9 @@ def is_beyond_doubt(value: str) -> bool:
     letters = sum(c.isalpha() for c in value)
     if digits < 2 and _MARKED.fullmatch(value):
         # letters of both cases around one of the signs that names do not hold
-        return any(c.isupper() for c in value) and case_runs(value) < MAX_LETTER_RUNS
+        return any(c.isupper() for c in value) and _are_drawn(value)
     if digits < 2:
-        return len(value) >= 16 and value.isalnum() and case_runs(value) < MAX_LETTER_RUNS
+        return len(value) >= 16 and value.isascii() and value.isalnum() and _are_drawn(value)
     if letters < 2:
         return False
     if _SYMBOL.search(value) and len(value) >= 8:
@@ -269,6 +271,14 @@ def is_beyond_doubt(value: str) -> bool:
         and digits >= 2
         and common_pairs(value) < 0.75
         and value.count("-") + value.count(".") + value.count("/") <= max(1, len(value) // 12)
+    )
+
+
+def _are_drawn(value: str) -> bool:
+    """Letters drawn at random: cases change all the time, or often and no word is in them."""
+    runs = case_runs(value)
+    return runs < MAX_LETTER_RUNS or (
+        runs < MAX_DRAWN_RUNS and common_pairs(value) < MAX_DRAWN_PAIRS
     )
 
 

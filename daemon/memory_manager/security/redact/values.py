@@ -39,6 +39,7 @@ _EXPLAINS_ITSELF: Final = late(
     r"|(?:var)?char\d?\s?\(\d+\)(?:\s.*)?"
     r"|(?:new |await |async |lambda |function\b|fn\b|return |typeof ).*"
     r"|[\w$][\w$.:>\-]*[\w$]?[!?]?\((?:.|\n)*"
+    r"|[A-Za-z_]\w*\)[\[.(][^\n]*"
     r"|\([\w$, :]*\)\s?=>.*|\[.*|\{.*|<.*"
     # own and foreign marks
     r"|\[?REDACTED\b.*",

@@ -129,8 +129,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "figma-token",
-        ("figd_", "figdr_", "figuh_", "figur_"),
-        r"fig(?:d|dr|uh|ur)_[0-9A-Za-z_-]{32,}",
+        ("figd_", "figdr_", "figo_", "figuh_", "figur_"),
+        r"fig(?:d|dr|o|uh|ur)_[0-9A-Za-z_-]{32,}",
         validator="random_body",
     ),
     Rule("postman-key", ("pmak-",), r"PMAK-[0-9a-f]{20,}-[0-9a-f]{30,}"),
