@@ -243,6 +243,33 @@ _COMMANDS: Final = (
             r"[\"'`]?(?=[^\s]{0,40}[0-9])(?=[^\s]{0,40}[A-Za-z])([^\s\"'`\\]{7,128}[^\s\"'`\\.,;])"
         ),
     ),
+    (
+        True,
+        ("curl ",),
+        late(r"\bcurl\b[^\n|;&]{0,200}?\s(?:-b|--cookie)[ =][\"']?[\w.-]{1,60}=" + _VALUE),
+    ),
+    (True, ("lftp ",), late(r"\blftp\b[^\n|;&]{0,80}?\s-u[ \t]{0,4}[^\s,]{1,60}," + _VALUE)),
+    (True, ("cqlsh",), late(r"\bcqlsh\b[^\n|;&]{0,120}?\s-p[ \t]{1,4}" + _VALUE)),
+    (True, ("sudo -s",), late(r"\bsudo -S\b[^\n|;&<]{0,40}<<<[ \t]{0,4}" + _VALUE)),
+    (False, ("@tcp(", "@unix("), late(r"\b[\w.-]{1,60}:([^\s:@/\"']{4,128})@(?:tcp|unix)\(")),
+    (
+        False,
+        (".login(", ".authenticate("),
+        late(r"\.(?:login|authenticate)\([ ]?[\"'][^\"'\n]{1,80}[\"'],[ ]?" + _LITERAL),
+    ),
+    (
+        False,
+        ("app password", "app-password", "app-specific"),
+        late(
+            r"(?i:app(?:-specific)?[- ]password)[ \t]{0,4}(?:is|[:=])?[ \t]{1,4}[\"'`]?"
+            r"((?:[a-z]{4} ){3}[a-z]{4})(?![a-z])"
+        ),
+    ),
+    (
+        False,
+        ("bitlocker", "recovery key", "recovery password"),
+        late(r"(?<![0-9-])((?:[0-9]{6}-){7}[0-9]{6})(?![0-9-])"),
+    ),
     (False, ("snmp-server",), late(r"\bsnmp-server community[ \t]{1,4}" + _VALUE)),
     (
         False,
@@ -265,12 +292,13 @@ _COMMANDS: Final = (
     (False, ("password(",), late(r"(?i:= ?PASSWORD)\([ ]?" + _LITERAL)),
     (
         False,
-        ("stdin", "secret put", "chpasswd"),
+        ("stdin", "secret put", "secret create", "secrets create", "secrets versions", "chpasswd"),
         late(
             r"\b(?:echo|printf)(?: -n)?[ \t]{1,4}[\"']?"
             r"(?:[\w.-]{1,40}:(?=[^\n|]{4,200}\|[^\n|]{0,9}\bchpasswd))?"
             r"([^\s\"'\\$:<{%-][^\s\"'\\]{5,256})[\"']?[ \t]{0,4}\|[ \t]{0,4}(?:sudo )?"
-            r"(?:[^\n|;&]{0,120}-stdin\b|[^\n|;&]{0,80}\bsecret put\b|chpasswd\b)"
+            r"(?:[^\n|;&]{0,120}-stdin\b|chpasswd\b"
+            r"|[^\n|;&]{0,80}\bsecrets? (?:put|create|versions)\b)"
         ),
     ),
     (

@@ -59,7 +59,8 @@ _PROSE: Final = late(
     r"|voor)[ \t][^\n.:=]{1,40}?)?"
     r"(?:[ \t]{1,4}(?:is|was|será|é|è|es|est|este|ist|lautet|jest|je|er|är|είναι"
     r"|adalah|là|to|это|=|—|–|-|->|هي|هو"
-    r"|becomes|now|remains|olan|olarak)"
+    r"|becomes|now|remains|olan|olarak"
+    r"|(?:was |has been |got )?(?:changed|rotated|reset|updated) to)"
     r"(?:[ \t]now|[ \t]set[ \t]to)?:?[ \t]{1,4}|[ \t]?(?:是|为|為|は|가|는|이|은)[ \t:：]{0,3}"
     r"|[ \t]{1,4}\((?=[^\s()]{8,64}\)))"
 )
