@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from memory_manager.security.redact import sanitize_server_write
+from memory_manager.security.redact import sanitize_row, sanitize_server_write
 
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 CARRIERS = (
@@ -74,6 +74,7 @@ HARMLESS = (
     "smtp.login(user, password)",
     "the app password is shown only once here",
     "creds: ask Maria / Jonas before noon",
+    "MY_APP_PASSPHRASE=encrypted",
     "unlock code: see the envelope in the drawer",
     "commit = api.commits(model, token=token)[0].commit_id",
     'def parse(self, token):\n    """validate policy token"""\n    return token',
@@ -118,3 +119,9 @@ def test_new_forms_of_vendor_tokens_go_whole() -> None:
         assert cleaned.startswith("now [REDACTED:"), token
         assert body[4:12] not in cleaned
         assert body[-6:] not in cleaned
+
+
+def test_a_name_and_a_number_with_a_slash_between_are_no_path() -> None:
+    number = str(random.Random("slash").randrange(1_000_000, 9_999_999))
+    cleaned = sanitize_row({"metadata": {"credentials": {"first": {"of": f"Juniper/{number}"}}}})
+    assert number not in str(cleaned.row)

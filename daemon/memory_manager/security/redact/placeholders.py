@@ -26,7 +26,7 @@ _PUBLISHED: Final = frozenset(
 _WORDS: Final = (
     "changeme|change[-_ ]?(?:me|this|it)(?:[-_ ]?(?:please|now))?|replace[-_ "
     "]?(?:me|this|with.*)|todo|tbd|fixme|"
-    "example|sample|dummy|fake|placeholder|redacted|removed|masked|hidden|omitted|censored|filtered"
+    "example|sample|dummy|fake|placeholder|redacted|removed|masked|hidden|encrypted|omitted|censored|filtered"
     "|"
     "null|none|nil|undefined|true|false|yes|no|on|off|empty|n/a|na|unset|unknown|"
     "your|yours|required|optional|string|value|default|auto|exemplo|ejemplo|exemple|beispiel"

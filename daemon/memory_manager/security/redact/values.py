@@ -74,7 +74,9 @@ _UUID: Final = late(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX: Final = late(r"[0-9a-fA-F]+")
 _PATH_SEGMENTS: Final = late(r"[@\w.-]+(?:/[@\w.{}*-]+)+/?")
 # a slash inside a password: letters with a number of several digits on one side of it
-_SLASHED_PASSWORD: Final = late(r"(?:^|/)(?:[A-Za-z]+\d{2,}|\d{2,}[A-Za-z]+)\w*(?:/|$)")
+_SLASHED_PASSWORD: Final = late(
+    r"(?:^|/)(?:[A-Za-z]+\d{2,}|\d{2,}[A-Za-z]+)\w*(?:/|$)|^[A-Z][a-z]{2,}/\d{4,}$"
+)
 # like a mark of ours, with an id that is none of ours: typed by somebody
 _FORGED_MARK: Final = late(r"\[REDACTED:[^\]\s]{4,}\]?")
 _NUMBER: Final = late(r"[+-]?\d[\d_,]*(?:\.\d+)?")
