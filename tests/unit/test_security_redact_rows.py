@@ -267,7 +267,10 @@ def test_passphrases_of_words_and_a_number_go(row: dict[str, object]) -> None:
 
 def test_names_of_resources_with_a_number_stay() -> None:
     row = {
-        "metadata": {"api_token": "billing-credentials-2", "api_key": "oauth2-proxy-client-secret-01"}
+        "metadata": {
+            "api_token": "billing-credentials-2",
+            "api_key": "oauth2-proxy-client-secret-01",
+        }
     }
     assert sanitize_row(row).row == row
 
