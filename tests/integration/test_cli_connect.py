@@ -226,6 +226,90 @@ def test_hermes_gets_address_and_labels_but_no_key_in_its_settings(user: User) -
     assert user.live("hermes") == []
 
 
+FOREIGN_KEY_FILES = {
+    "compact": ('{"other":{"api_key":"kept-by-them"}}', 0o644),
+    "profiles": ('{\r\n\t"profiles": {"work": {"token": "kept-by-them"}}\r\n}\r\n', 0o600),
+    "empty object": ("{}", 0o640),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN_KEY_FILES)
+def test_a_key_file_of_others_gets_our_key_and_its_bytes_back(user: User, case: str) -> None:
+    text, mode = FOREIGN_KEY_FILES[case]
+    path = user.file(".config/xmemo/credentials.json", text)
+    path.chmod(mode)
+    backup = path.with_name("credentials.json.before-memlocket")
+    planned = user.json("connect", "hermes", "--dry-run")
+    assert planned["changes"]
+    assert planned["key_file"] == str(path)
+    assert path.read_bytes() == text.encode()
+
+    done = user.run("connect", "hermes", "--yes")
+    key = user.installation("hermes")["credential"]
+    assert json.loads(path.read_bytes()) == {**json.loads(text), "token": key}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert backup.read_bytes() == text.encode()
+    assert str(path) in done.stderr
+    assert '"token": (the key is not shown)' in done.stderr
+    assert not [secret for secret in (key, "kept-by-them") if secret in done.stdout + done.stderr]
+    assert not user.json("connect", "hermes", "--yes")["changed"]
+
+    user.run("agent", "revoke", "hermes")
+    user.run("connect", "hermes", "--yes")
+    key = user.installation("hermes")["credential"]
+    assert json.loads(path.read_bytes()) == {**json.loads(text), "token": key}
+    gone = user.run("disconnect", "hermes", "--yes")
+    assert '-  "token": (the key is not shown)' in gone.stderr
+    assert path.read_bytes() == text.encode()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert not backup.exists()
+
+
+def test_what_others_wrote_into_the_key_file_meanwhile_stays(user: User) -> None:
+    path = user.home / ".config/xmemo/credentials.json"
+    user.run("connect", "hermes", "--yes")
+    path.write_text(json.dumps({"profiles": {"a": 1}, **json.loads(path.read_bytes())}))
+    user.run("disconnect", "hermes", "--yes")
+    assert json.loads(path.read_bytes()) == {"profiles": {"a": 1}}
+    path.write_text('{"profiles": {}}')
+    user.run("connect", "hermes", "--yes")
+    path.write_text(path.read_text().replace("{}", '{"b": [2]}'))
+    user.run("disconnect", "hermes", "--yes")
+    assert json.loads(path.read_bytes()) == {"profiles": {"b": [2]}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", "not json", '{"a": 1,}', '{"a": 1} // b', '{"token": null}'],
+)
+def test_an_odd_key_file_is_refused_and_nothing_changes(user: User, text: str) -> None:
+    path = user.file(".config/xmemo/credentials.json", text)
+    done = user.run("connect", "hermes", "--yes", "--json", check=False)
+    assert json.loads(done.stdout)["error"]["code"] in ("settings_refused", "foreign_entry")
+    assert done.returncode == 2
+    assert path.read_bytes() == text.encode()
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert not (user.home / ".hermes").exists()
+    assert user.live("hermes") == []
+
+
+def test_a_key_file_that_is_gone_is_told_and_written_again(user: User) -> None:
+    user.run("connect", "hermes", "--yes")
+    key = user.home / ".config/xmemo/credentials.json"
+    key.unlink()
+    (problem,) = user.status("hermes")["problems"]
+    assert str(key) in problem
+    shown = user.run("connect", "--status").stderr
+    assert problem in shown
+    assert "memlocket connect hermes" in shown
+    again = user.run("connect", "hermes", "--yes")
+    assert "written again" in again.stderr
+    assert "already" not in again.stdout
+    assert json.loads(key.read_bytes())["token"] == user.installation("hermes")["credential"]
+    assert user.status("hermes")["problems"] == []
+    user.run("disconnect", "hermes", "--yes")
+
+
 def test_hermes_gets_a_new_key_after_the_old_one_was_revoked(user: User) -> None:
     user.run("connect", "hermes", "--yes")
     user.run("agent", "revoke", "hermes")

@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
-from memory_manager.cli.connect import http_client
+from memory_manager.cli.connect import http_client, key_file
 from memory_manager.cli.connect.change import entry_of, plan_entry, plan_removal, plan_return, undo
 from memory_manager.cli.connect.clients import CLIENTS, TABLE_CHECKED, Client, Launch, Places
 from memory_manager.cli.connect.flow import (
@@ -188,6 +188,8 @@ def run_disconnect(arguments: argparse.Namespace, context: Context) -> int:
     environ = context.environ
     kept = read_journal(name, environ)
     plan = _planned_removal(name, kept, context, arguments.edit_file)
+    key = key_file.plan_key_removal(Places(environ), find_installation(name, environ))
+    plan = dataclasses.replace(plan, key=key)
     if arguments.entry_only:
         agree(arguments, context, plan)
         _take_out(name, plan, kept, context)
@@ -218,9 +220,8 @@ def run_disconnect(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _take_out(name: str, plan: Plan, kept: Journal | None, context: Context) -> None:
-    installation = find_installation(name, context.environ)
-    if installation is not None:
-        http_client.remove_key(Places(context.environ), installation)
+    if plan.key is not None:
+        key_file.remove_key(plan.key)
     if plan.command is not None:
         run_program(plan.command, context.environ)
     elif plan.change is not None:
@@ -251,5 +252,9 @@ def _show_status(context: Context) -> int:
     if not service["reachable"]:
         context.console.note("The memory service is not running: memlocket up")
     elif service["problem"]:
-        context.console.note(f"The memory service could not tell: {service['problem']}")
+        said = f"Which credentials are valid is not known: {service['message']}"
+        context.console.note(f"{said} {service['hint'] or ''}".rstrip())
+    for row in rows:
+        for problem in row["problems"]:
+            context.console.warn(problem)
     return EXIT_OK

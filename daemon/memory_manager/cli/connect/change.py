@@ -27,11 +27,15 @@ from memory_manager.cli.errors import ForeignEntry, SettingsRefused
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """What a settings file becomes; ``after`` is its whole new text, None if the file goes."""
+    """What a settings file becomes; ``after`` is its whole new text, None if the file goes.
+
+    ``back_up`` is false where we made the file and nobody else wrote into it.
+    """
 
     settings: SettingsFile
     after: str | None
     edits: tuple[Edit, ...] = ()
+    back_up: bool = True
 
     @property
     def is_needed(self) -> bool:
@@ -54,7 +58,7 @@ class Change:
         )
 
     def apply(self) -> None:
-        write_settings(self.settings, self.after)
+        write_settings(self.settings, self.after, back_up=self.back_up)
 
 
 def plan_entry(client: Client, launch: Launch, places: Places, kept: Journal | None) -> Change:
@@ -79,7 +83,8 @@ def plan_entry(client: Client, launch: Launch, places: Places, kept: Journal | N
         raise _refused(settings, error) from None
     after = patch.applied(text)
     _prove(settings, client, text, after, entry)
-    return Change(settings, after, (Edit(patch.old, patch.new),))
+    all_ours = not text and kept is not None and not kept.existed
+    return Change(settings, after, (Edit(patch.old, patch.new),), back_up=not all_ours)
 
 
 def plan_removal(client: Client, launch: Launch, path: Path, kept: Journal | None) -> Change:

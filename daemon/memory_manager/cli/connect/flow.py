@@ -11,6 +11,7 @@ from memory_manager.cli import prompts
 from memory_manager.cli.connect.change import Change
 from memory_manager.cli.connect.clients import Client, Launch
 from memory_manager.cli.connect.journal import Journal, read_journal, write_journal
+from memory_manager.cli.connect.key_file import KeyChange
 from memory_manager.cli.connect.launching import snippet_of
 from memory_manager.cli.connect.registration import Owner, Registered, register, unregister
 from memory_manager.cli.context import Context
@@ -19,20 +20,24 @@ from memory_manager.cli.errors import NotConfirmed, NoTerminal, Usage
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What connecting does to the client: edit a file, run its own command, or nothing."""
+    """What connecting does to the client: edit files, run its own command, or nothing."""
 
     change: Change | None = None
     command: tuple[str, ...] | None = None
+    key: KeyChange | None = None
 
     @property
     def is_needed(self) -> bool:
-        return self.command is not None or (self.change is not None and self.change.is_needed)
+        planned = (self.change, self.key)
+        return self.command is not None or any(part and part.is_needed for part in planned)
 
     @property
     def shown(self) -> str:
         if self.command is not None:
             return f"runs: {shlex.join(self.command)}"
-        return self.change.diff if self.change is not None else ""
+        parts = [self.change.diff if self.change is not None else ""]
+        parts.append(self.key.shown if self.key is not None else "")
+        return "\n".join(filter(None, parts))
 
 
 def agree(arguments: argparse.Namespace, context: Context, plan: Plan) -> None:
@@ -98,6 +103,8 @@ def show_plan(context: Context, name: str, plan: Plan) -> None:
         "file": str(plan.change.settings.path) if plan.change is not None else None,
         "diff": plan.change.diff if plan.change is not None else "",
         "command": list(plan.command) if plan.command is not None else None,
+        "key_file": str(plan.key.settings.path) if plan.key is not None else None,
+        "key_change": plan.key.shown if plan.key is not None else "",
     }
     context.console.result(document, plan.shown or f"Nothing to change for {name}.")
 

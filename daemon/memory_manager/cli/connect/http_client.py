@@ -1,26 +1,22 @@
 """Clients with an XMemo plugin speak HTTP, so they need an address and a key: Hermes above all.
 
-Address and labels go into ``$HERMES_HOME/xmemo.json``. The key never does: it goes into the
-credential file that XMemo's clients share, ``credentials.json``, which only its owner can read.
-Contract: xmemo.md 8.
+Address and labels go into ``$HERMES_HOME/xmemo.json``. The key never does: see
+``key_file``. Contract: xmemo.md 8.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, cast
 
-from memory_manager.base.private_files import write_private
-from memory_manager.base.times import now_ms, rfc3339
 from memory_manager.cli.connect import json_edit
 from memory_manager.cli.connect.change import Change, reverted
 from memory_manager.cli.connect.clients import Places
 from memory_manager.cli.connect.journal import Edit, Journal
 from memory_manager.cli.connect.jsonc import Unreadable
-from memory_manager.cli.connect.settings_file import SettingsFile, read_settings
-from memory_manager.cli.errors import ForeignEntry, SettingsRefused
+from memory_manager.cli.connect.settings_file import read_settings
+from memory_manager.cli.errors import SettingsRefused
 from memory_manager.client.instance import Installation
 
 NAME: Final = "hermes"
@@ -29,18 +25,6 @@ KEY_VARIABLES: Final = ("XMEMO_KEY", "MEMORY_OS_API_KEY", "MEMORY_OS_MCP_TOKEN")
 
 def settings_path(places: Places) -> Path:
     return places.under("HERMES_HOME", ".hermes") / "xmemo.json"
-
-
-def credentials_path(places: Places) -> Path:
-    """The file that XMemo's clients look for a key in, after their environment."""
-    for variable in ("XMEMO_CONFIG_HOME", "MEMORY_OS_CONFIG_HOME"):
-        if named := places.environ.get(variable):
-            return Path(named).expanduser() / "credentials.json"
-    if places.platform == "win32" and (local := places.environ.get("LOCALAPPDATA")):
-        return Path(local) / "XMemo" / "CLI" / "credentials.json"
-    config = places.environ.get("XDG_CONFIG_HOME")
-    folder = Path(config).expanduser() if config else places.home / ".config"
-    return folder / "xmemo" / "credentials.json"
 
 
 def values_of(installation: Installation, url: str) -> dict[str, object]:
@@ -56,6 +40,7 @@ def plan_values(path: Path, values: dict[str, object], kept: Journal | None) -> 
     """The change that gives ``xmemo.json`` these values; the others and their order stay."""
     settings = read_settings(path)
     text = settings.text or ""
+    all_ours = False
     try:
         present = json_edit.entry_at(text, (), json5=False)
         if isinstance(present, dict) and _has_all(cast("dict[str, object]", present), values):
@@ -63,6 +48,7 @@ def plan_values(path: Path, values: dict[str, object], kept: Journal | None) -> 
         if kept is not None and kept.edits:
             before = reverted(text, kept.edits)
             text = text if before is None else before
+            all_ours = not text and not kept.existed
         edits: list[Edit] = []
         for key, value in reversed(values.items()):  # each goes in before the last one
             if json_edit.entry_at(text, (key,), json5=False) == value:
@@ -78,7 +64,7 @@ def plan_values(path: Path, values: dict[str, object], kept: Journal | None) -> 
             raise Unreadable("our values do not fit in there")
     except Unreadable as error:
         raise SettingsRefused(f"{path} was not changed: {error}.") from None
-    return Change(settings, text, tuple(edits))
+    return Change(settings, text, tuple(edits), back_up=not all_ours)
 
 
 def plan_values_removal(path: Path, kept: Journal | None) -> Change:
@@ -92,57 +78,14 @@ def plan_values_removal(path: Path, kept: Journal | None) -> Change:
     return Change(settings, None if not before and not kept.existed else before)
 
 
-def check_key_place(places: Places, installation: Installation | None) -> SettingsFile:
-    """The shared credential file, if we may write it; ForeignEntry when it holds another key."""
-    settings = read_settings(credentials_path(places))
-    mine = installation.credential if installation is not None else None
-    if settings.text is not None and _token(settings.text) != mine:
-        raise ForeignEntry(
-            f"{settings.path} already holds the key of another XMemo client.",
-            hint="Move it away, or give this client its key alone: --no-file says how.",
-        )
-    return settings
-
-
-def write_key(places: Places, installation: Installation, previous: Installation | None) -> None:
-    """Put the key into the shared credential file, readable by its owner only.
-
-    ``previous`` is the installation before, whose key may stand there still.
-    """
-    settings = read_settings(credentials_path(places))
-    if settings.text is not None and _token(settings.text) == installation.credential:
-        return
-    check_key_place(places, previous)
-    settings.target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    document = {
-        "version": 1,
-        "tokenEnvVar": "XMEMO_KEY",
-        "storage": "file",
-        "createdAt": rfc3339(now_ms()),
-        "metadata": {"issuer": "memlocket", "client": installation.client},
-        "token": installation.credential,
-    }
-    write_private(settings.target, json.dumps(document, indent=2).encode() + b"\n")
-
-
-def remove_key(places: Places, installation: Installation) -> bool:
-    """Remove the shared credential file if the key in it is ours."""
-    settings = read_settings(credentials_path(places))
-    if settings.text is None or installation.credential is None:
-        return False
-    if _token(settings.text) != installation.credential:
-        return False
-    settings.target.unlink()
-    return True
-
-
-def _token(text: str) -> str | None:
+def url_in(path: Path) -> str | None:
+    """The address in ``xmemo.json``, None without one; SettingsRefused if the file is odd."""
+    settings = read_settings(path)
     try:
-        loaded: object = json.loads(text)
-    except ValueError:
-        return None
-    token = cast("dict[str, object]", loaded).get("token") if isinstance(loaded, dict) else None
-    return token if isinstance(token, str) else None
+        url = json_edit.entry_at(settings.text or "", ("base_url",), json5=False)
+    except Unreadable as error:
+        raise SettingsRefused(f"{path} cannot be read: {error}.") from None
+    return url if isinstance(url, str) else None
 
 
 def _has(text: str, key: str) -> bool:

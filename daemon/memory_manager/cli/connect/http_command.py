@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from memory_manager.cli.connect import http_client
+from memory_manager.cli.connect import http_client, key_file
 from memory_manager.cli.connect.clients import Places
 from memory_manager.cli.connect.flow import (
     Plan,
@@ -18,7 +18,8 @@ from memory_manager.cli.connect.flow import (
     tell_connected,
 )
 from memory_manager.cli.connect.journal import read_journal
-from memory_manager.cli.connect.registration import Owner
+from memory_manager.cli.connect.key_file import KeyAction, KeyChange
+from memory_manager.cli.connect.registration import Owner, Registered
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
 from memory_manager.client.errors import DaemonNotRunning
@@ -45,8 +46,7 @@ def connect_http(name: str, arguments: argparse.Namespace, context: Context) -> 
         owner = Owner(context, daemon, arguments.passphrase_fd)
         url = _address(name, daemon.connection.address.url)
         found = find_installation(name, context.environ)
-        if not arguments.no_file:
-            http_client.check_key_place(places, found)
+        key = None if arguments.no_file else key_file.plan_key(places, found)
         installation = found or Installation(name, name, "made when it is connected")
         if not (arguments.dry_run or arguments.only_print):
             owner.credentials()  # a closed vault says so before anything is asked
@@ -57,26 +57,29 @@ def connect_http(name: str, arguments: argparse.Namespace, context: Context) -> 
             file = None if path is None else str(path)
             context.console.result({"client": name, "file": file, "entry": entry}, text)
             return EXIT_OK
-        plan = Plan()
+        plan = Plan(key=key)
         if path is not None and not arguments.no_file:
             kept = read_journal(name, context.environ)
-            plan = Plan(http_client.plan_values(path, entry, kept))
+            plan = Plan(http_client.plan_values(path, entry, kept), key=key)
         if arguments.dry_run:
             show_plan(context, name, plan)
             return EXIT_OK
         agree(arguments, context, plan)
         registered = registered_for(arguments, owner, name, plan)
         try:
-            if not arguments.no_file:
-                http_client.write_key(places, registered.installation, found)
+            if key is not None:
+                key_file.write_key(key, registered.installation)
             if plan.change is not None and plan.is_needed:
                 plan.change.apply()
         except BaseException:
             if registered.fresh:
-                http_client.remove_key(places, registered.installation)
+                written = key_file.plan_key_removal(places, registered.installation)
+                if written is not None:
+                    key_file.remove_key(written)
             take_back(owner, name, registered)
             raise
     tell_connected(context, name, None, None, registered, plan)
+    _tell_key(context, key, registered)
     _tell_where(context, name, arguments.no_file, entry, url)
     return EXIT_OK
 
@@ -97,6 +100,13 @@ def _entry(name: str, installation: Installation, url: str) -> dict[str, object]
     return {"plugins": {"slots": {"memory": "xmemo-memory"}, "entries": {"xmemo-memory": plugin}}}
 
 
+def _tell_key(context: Context, key: KeyChange | None, registered: Registered) -> None:
+    if key is None or registered.fresh or not key.is_needed:
+        return
+    gone = "The key file was gone" if key.action is KeyAction.MAKE else "The key was gone from it"
+    context.console.note(f"{gone}; the key was written again: {key.settings.path}")
+
+
 def _tell_where(
     context: Context, name: str, no_file: bool, entry: Mapping[str, object], url: str
 ) -> None:
@@ -107,7 +117,7 @@ def _tell_where(
             f"Set for {name}: XMEMO_URL={url}, and XMEMO_KEY to the 'credential' in {kept}."
         )
     else:
-        context.console.note(f"The key is in {http_client.credentials_path(places)}.")
+        context.console.note(f"The key is in {key_file.credentials_path(places)}.")
     if name == OPENCLAW:
         context.console.note(
             "With the plugin installed (openclaw plugins install @xmemo/openclaw-memory) put this "

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from memory_manager.base.errors import MemlocketError
-from memory_manager.cli.connect import http_client
+from memory_manager.cli.connect import http_client, key_file
 from memory_manager.cli.connect.change import entry_of
 from memory_manager.cli.connect.clients import CLIENTS, Launch, Places
 from memory_manager.cli.connect.journal import read_journal
 from memory_manager.cli.connect.registration import credentials_of, live_credential
+from memory_manager.cli.connect.settings_file import read_settings
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import SettingsRefused, code_of
 from memory_manager.client.instance import Installation, list_installations
@@ -26,13 +27,15 @@ def connection_status(context: Context, launch_of: Mapping[str, Launch]) -> dict
     places = Places(context.environ)
     known: Sequence[JsonObject] | None = None
     service: dict[str, object] = {"reachable": False, "problem": None}
+    url: str | None = None
     try:
         with context.client() as client:
             service["reachable"] = True
-            service["url"] = client.connection.address.url
+            url = client.connection.address.url
+            service["url"] = url
             known = credentials_of(client)
     except MemlocketError as error:
-        service["problem"] = code_of(error)
+        service |= {"problem": code_of(error), "message": error.message, "hint": error.hint}
         service["reachable"] = code_of(error) not in ("daemon_not_running", "daemon_unreachable")
     kept = {found.client: found for found in list_installations(context.environ)}
     rows: list[dict[str, object]] = []
@@ -51,6 +54,7 @@ def connection_status(context: Context, launch_of: Mapping[str, Launch]) -> dict
             "last_seen": _last_seen(installation, known),
             "entry": entry,
             "file": str(path) if path is not None else None,
+            "problems": problems_of(name, places, installation, url),
         })  # fmt: skip
     return {"service": service, "clients": rows}
 
@@ -85,6 +89,39 @@ def _entry(
     if launch.is_current(found):
         return "present", path
     return ("outdated" if launch.is_ours(found) else "foreign"), path
+
+
+def problems_of(
+    name: str, places: Places, installation: Installation | None, url: str | None
+) -> list[str]:
+    """What keeps a connected HTTP client from reaching us, a sentence with the way out for each.
+
+    ``url`` is where the service listens, None if that is not known.
+    """
+    if name != http_client.NAME or installation is None or installation.credential is None:
+        return []
+    journal = read_journal(name, places.environ)
+    if journal is None or not journal.edits:
+        return []  # connected without files
+    again, problems = f"memlocket connect {name}", list[str]()
+    with contextlib.suppress(SettingsRefused):
+        used = http_client.url_in(http_client.settings_path(places))
+        if url is not None and used is not None and used != url:
+            port = used.rpartition(":")[2]
+            way = f" (or: memlocket restart --port {port})" if port.isdecimal() else ""
+            problems.append(
+                f"{name} asks at {used}, but the service listens at {url}: {again}{way}"
+            )
+    path = key_file.credentials_path(places)
+    try:
+        settings = read_settings(path)
+    except SettingsRefused as error:
+        return [*problems, f"{error.message} Then: {again}"]
+    if settings.text is None:
+        problems.append(f"the key file of {name} is gone, {path}: {again}")
+    elif key_file.key_in(settings) != installation.credential:
+        problems.append(f"the key of {name} is not in {path} any more: {again}")
+    return problems
 
 
 def _known(
