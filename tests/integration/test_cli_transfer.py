@@ -172,7 +172,39 @@ def test_dry_run_counts_and_stores_nothing(target: SandboxDaemon, tmp_path: Path
     assert (done["read"], done["refused"], done["dry_run"]) == (2, 1, True)
     assert json.loads(target.cli("list", "--json").stdout)["results"] == []
     shown = target.cli("import", str(notes), "--dry-run")
-    assert "Would import 2 memories" in shown.stdout
+    assert "Would import 2 memories; nothing was stored" in shown.stdout
+    target.cli("import", str(notes), check=False)
+    notes.write_text("two\n\nthree")
+    shown = target.cli("import", str(notes), "--dry-run")
+    assert "Would import 1 memory, 1 known already; nothing was stored" in shown.stdout
+    assert json.loads(target.cli("list", "--json").stdout)["total"] == 2
+    target.cli("lock")
+    apart = target.cli("import", str(notes), "--dry-run")
+    assert "Would import 2 memories; nothing was stored" in apart.stdout
+    assert "Not compared" in apart.stderr
+
+
+def test_a_folder_is_read_whole_and_says_what_it_passed_over(
+    target: SandboxDaemon, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.md").write_text("from markdown")
+    (folder / "b.txt").write_text("from text")
+    (folder / "c.jsonl").write_text('{"content":"from lines"}\n')
+    (folder / "d.bin").write_bytes(b"\0\1")
+    for number in range(6):
+        (folder / f"e{number}.csv").touch()
+    done = target.cli("import", str(folder))
+    assert done.stdout == "Imported 3 memories\n"
+    assert "Passed over 7 (not Markdown, text or JSON Lines): d.bin, e0.csv" in done.stderr
+    assert done.stderr.endswith(" and 2 more\n")
+    again = json.loads(target.cli("import", str(folder), "--format", "text", "--json").stdout)
+    assert (again["read"], again["deduplicated"], len(again["passed_over"])) == (1, 1, 9)
+    assert again["passed_over"][0] == {
+        "place": "a.md",
+        "reason": "not of the format that was asked for",
+    }
 
 
 def test_bad_records_are_named_and_the_others_arrive(target: SandboxDaemon, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from memory_manager.auth.agent_identity import AgentIdentity, agent_instance_id_
 from memory_manager.base.identifiers import new_memory_id
 from memory_manager.capture.errors import InvalidRecord
 from memory_manager.capture.fields import Writer
+from memory_manager.capture.folders import read_folder
 from memory_manager.capture.jsonl import parse_line, read_jsonl, record_line, write_jsonl
 from memory_manager.capture.markdown import markdown_text, read_markdown, write_markdown
 from memory_manager.capture.records import (
@@ -116,7 +117,7 @@ def test_a_folder_of_markdown_is_read_back_whole(tmp_path: Path) -> None:
     assert all(folder in path.parents for path in inside)
     assert all(path.stat().st_mode & 0o077 == 0 for path in inside)
     found = sorted(
-        (item for item in read_markdown(folder) if isinstance(item, MemoryRecord)),
+        (item for item in read_folder(folder) if isinstance(item, MemoryRecord)),
         key=lambda record: str(record.id),
     )
     assert found == sorted(wanted, key=lambda record: str(record.id))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_manager.capture.errors import UnknownFormat
+from memory_manager.capture.folders import PassedOver, Reason, read_folder
 from memory_manager.capture.markdown import read_markdown, split_front_matter
 from memory_manager.capture.plain_text import Split, read_text
 from memory_manager.capture.records import MemoryRecord
@@ -63,7 +64,7 @@ def test_odd_front_matter_never_loses_the_text(text: str) -> None:
     assert body == ("x" if "\r" in text else text)
 
 
-def test_folder_walk_skips_links_hidden_and_foreign_files(tmp_path: Path) -> None:
+def test_folder_walk_names_links_hidden_and_foreign_files(tmp_path: Path) -> None:
     folder = tmp_path / "vault"
     (folder / "sub").mkdir(parents=True)
     (folder / ".obsidian").mkdir()
@@ -76,17 +77,48 @@ def test_folder_walk_skips_links_hidden_and_foreign_files(tmp_path: Path) -> Non
     (folder / "link.md").symlink_to(outside)
     (folder / "loop").symlink_to(folder)
     os.mkfifo(folder / "pipe.md")
-    found = records(read_markdown(folder))
-    assert [(record.path, record.content) for record in found] == [
+    (folder / "sub" / "c.TXT").write_text("c\n\nd")
+    (folder / "e.jsonl").write_text('{"text":"e"}\n{"text":"f","path":"own"}\n')
+    found = list(read_folder(folder))
+    assert [(item.path, item.content) for item in found if isinstance(item, MemoryRecord)] == [
         ("vault/a", "a"),
+        ("vault/e", "e"),
+        ("own", "f"),
         ("vault/sub/b", "b"),
+        ("vault/sub/c", "c"),
+        ("vault/sub/c", "d"),
+    ]
+    assert [item for item in found if isinstance(item, PassedOver)] == [
+        PassedOver(".obsidian", Reason.HIDDEN),
+        PassedOver("d.png", Reason.UNKNOWN_FORMAT),
+        PassedOver("link.md", Reason.LINK),
+        PassedOver("loop", Reason.LINK),
+        PassedOver("pipe.md", Reason.SPECIAL),
+    ]
+
+
+def test_a_folder_read_for_one_format_names_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("a")
+    (folder / "b.txt").write_text("b")
+    (folder / "c.bin").write_text("c")
+    monkeypatch.chdir(folder)
+    text, *others = sorted(read_folder(Path(), only=SourceFormat.TEXT), key=repr)
+    assert isinstance(text, MemoryRecord)
+    assert text.path == "notes/b"
+    assert others == [
+        PassedOver("a.md", Reason.OTHER_FORMAT),
+        PassedOver("c.bin", Reason.UNKNOWN_FORMAT),
     ]
 
 
 def test_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "x.md").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "big.md").write_bytes(b"a" * (MAX_FILE_BYTES + 1))
-    assert all(isinstance(item, Problem) for item in read_markdown(tmp_path))
+    assert all(isinstance(item, Problem) for item in read_folder(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -111,12 +143,9 @@ def test_overlong_paragraph_is_a_problem_not_a_cut(tmp_path: Path) -> None:
     assert isinstance(second, Problem)
 
 
-def test_format_follows_the_name(tmp_path: Path) -> None:
+def test_format_follows_the_name() -> None:
     assert detect_format(Path("x.JSONL")) is SourceFormat.JSONL
     assert detect_format(Path("x.md")) is SourceFormat.MARKDOWN
     assert detect_format(Path("x.txt")) is SourceFormat.TEXT
     with pytest.raises(UnknownFormat):
         detect_format(Path("x.docx"))
-    assert detect_format(tmp_path) is SourceFormat.TEXT
-    (tmp_path / "a.md").write_text("x")
-    assert detect_format(tmp_path) is SourceFormat.MARKDOWN

@@ -17,15 +17,19 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_jsonl(path: Path) -> Iterator[SourceItem]:
-    """Records of a file in order; a line that is none becomes a Problem and reading goes on."""
+def read_jsonl(path: Path, default_path: str | None = None) -> Iterator[SourceItem]:
+    """Records of a file in order; a line that is none becomes a Problem and reading goes on.
+
+    ``default_path`` is for records that name no path themselves.
+    """
+    memory_path = default_path or f"imported/{path.stem}"
     with path.open("rb") as stream:
         for number, line in enumerate(_lines(stream), start=1):
             if not line.strip():
                 continue
             place = f"{path.name}:{number}"
             try:
-                yield parse_line(line, default_path=f"imported/{path.stem}")
+                yield parse_line(line, memory_path)
             except InvalidRecord as error:
                 yield Problem(place, error.message)
 

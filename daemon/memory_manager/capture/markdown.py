@@ -22,11 +22,8 @@ from memory_manager.capture.finite_json import load_json
 from memory_manager.capture.records import MemoryRecord, parse_record, record_as_json
 from memory_manager.capture.sources import (
     Problem,
-    SourceFormat,
     SourceItem,
-    files_below,
     read_text_file,
-    suffixes,
 )
 from memory_manager.vault.rows import JsonValue
 
@@ -44,15 +41,12 @@ MAX_FOLDER_DEPTH = 8
 
 
 def read_markdown(source: Path) -> Iterator[SourceItem]:
-    """Records of one file, or of every Markdown file of a folder."""
-    if not source.is_dir():
-        yield _read_file(source, f"imported/{source.stem}")
-        return
-    for path in files_below(source, suffixes(SourceFormat.MARKDOWN)):
-        yield _read_file(path, path.relative_to(source.parent).with_suffix("").as_posix())
+    """The record of one file."""
+    yield read_markdown_file(source, f"imported/{source.stem}")
 
 
-def _read_file(path: Path, default_path: str) -> SourceItem:
+def read_markdown_file(path: Path, default_path: str) -> SourceItem:
+    """The record of one file, filed under ``default_path`` unless it names a path itself."""
     text = read_text_file(path)
     if isinstance(text, Problem):
         return text

@@ -10,11 +10,8 @@ from pathlib import Path
 from memory_manager.capture.records import MemoryRecord
 from memory_manager.capture.sources import (
     Problem,
-    SourceFormat,
     SourceItem,
-    files_below,
     read_text_file,
-    suffixes,
 )
 from memory_manager.vault.rows import MAX_CONTENT_CHARACTERS
 
@@ -28,16 +25,12 @@ class Split(enum.StrEnum):
 
 
 def read_text(source: Path, split: Split = Split.PARAGRAPH) -> Iterator[SourceItem]:
-    """Records of one file, or of every text file of a folder; their time is the file's own."""
-    if not source.is_dir():
-        yield from _read_file(source, f"imported/{source.stem}", split)
-        return
-    for path in files_below(source, suffixes(SourceFormat.TEXT)):
-        place = path.relative_to(source.parent).with_suffix("").as_posix()
-        yield from _read_file(path, place, split)
+    """Records of one file; their time is the file's own."""
+    return read_text_file_parts(source, f"imported/{source.stem}", split)
 
 
-def _read_file(path: Path, memory_path: str, split: Split) -> Iterator[SourceItem]:
+def read_text_file_parts(path: Path, memory_path: str, split: Split) -> Iterator[SourceItem]:
+    """Records of one file, filed under ``memory_path``."""
     text = read_text_file(path)
     if isinstance(text, Problem):
         yield text

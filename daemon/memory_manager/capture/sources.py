@@ -1,10 +1,9 @@
-"""What an importer yields, and which importer reads which file or folder."""
+"""What an importer yields, and which importer reads which file."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
 from pathlib import Path
 
 from memory_manager.capture.errors import UnknownFormat
@@ -41,30 +40,16 @@ SourceItem = MemoryRecord | Problem
 
 
 def detect_format(source: Path) -> SourceFormat:
-    """By suffix; a folder with a Markdown file is Markdown, else text. Raises UnknownFormat."""
-    if source.is_dir():
-        has_markdown = any(files_below(source, suffixes(SourceFormat.MARKDOWN)))
-        return SourceFormat.MARKDOWN if has_markdown else SourceFormat.TEXT
-    found = _BY_SUFFIX.get(source.suffix.lower())
+    """The format of a file by its suffix. Raises UnknownFormat."""
+    found = format_of(source)
     if found is None:
         raise UnknownFormat(f"The format of {source.name} is not known.")
     return found
 
 
-def suffixes(source_format: SourceFormat) -> frozenset[str]:
-    """File name endings of a format."""
-    return frozenset(suffix for suffix, found in _BY_SUFFIX.items() if found is source_format)
-
-
-def files_below(folder: Path, endings: frozenset[str]) -> Iterator[Path]:
-    """Regular files with one of ``endings`` in sorted order; no links, nothing hidden."""
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith(".") or entry.is_symlink():
-            continue
-        if entry.is_dir():
-            yield from files_below(entry, endings)
-        elif entry.is_file() and entry.suffix.lower() in endings:
-            yield entry
+def format_of(path: Path) -> SourceFormat | None:
+    """The format that a file's suffix says; None for one that no importer reads."""
+    return _BY_SUFFIX.get(path.suffix.lower())
 
 
 def read_text_file(path: Path) -> str | Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 from collections import Counter
@@ -10,12 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem, NotConfirmed, RecordsRefused
 from memory_manager.cli.output import counted
+from memory_manager.client.errors import OddAnswer
 
 if TYPE_CHECKING:
+    from memory_manager.capture.folders import PassedOver
     from memory_manager.capture.records import MemoryRecord
     from memory_manager.capture.sources import SourceItem
     from memory_manager.client.memory_client import MemoryClient
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 MAX_BATCH_RECORDS = 256
 MAX_BATCH_BYTES = 768 * 1024  # well below the body limit of one request
 MAX_SHOWN_PROBLEMS = 20
+MAX_SHOWN_NAMES = 5
 _OUTCOMES = ("created", "updated", "deduplicated", "unchanged")
 _FORMATS = ("jsonl", "markdown", "text")
 _EXPORT_WARNING = (
@@ -34,11 +39,12 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     importer = add_command(
         commands, shared, "import", run_import, "store memories from files",
         "JSON Lines (our own exports, or objects with a text in 'content', 'text' or 'memory'),\n"
-        "Markdown files or folders with front matter, and plain text. What is stored already is\n"
-        "left as it is, so an import can be repeated.",
+        "Markdown with front matter, plain text, and folders of these; what a folder holds beside\n"
+        "them is named and passed over. What is stored already is left as it is, so an import can\n"
+        "be repeated.",
     )  # fmt: skip
     importer.add_argument(
-        "sources", metavar="PATH", nargs="+", type=Path, help="a file, or a folder of Markdown"
+        "sources", metavar="PATH", nargs="+", type=Path, help="a file, or a folder of files"
     )
     importer.add_argument("--format", choices=_FORMATS, help="default: by the file name")
     importer.add_argument(
@@ -73,6 +79,13 @@ class _Tally:
     read: int = 0
     redacted: int = 0
     problems: list[tuple[str, str]] = dataclasses.field(default_factory=list[tuple[str, str]])
+    passed_over: list[tuple[str, str]] = dataclasses.field(default_factory=list[tuple[str, str]])
+    compared: bool = True
+    """Whether the service said what is known already; a dry run may do without it."""
+
+    @property
+    def known(self) -> int:
+        return self.outcomes["deduplicated"] + self.outcomes["unchanged"]
 
     def as_json(self, *, dry_run: bool) -> dict[str, object]:
         return {
@@ -82,6 +95,8 @@ class _Tally:
             "redacted": self.redacted,
             "refused": len(self.problems),
             "problems": [{"place": place, "message": text} for place, text in self.problems],
+            "passed_over": [{"place": place, "reason": text} for place, text in self.passed_over],
+            "compared": self.compared,
         }
 
 
@@ -91,15 +106,13 @@ def run_import(arguments: argparse.Namespace, context: Context) -> int:
             raise FileProblem(f"There is no {source}.")
     tally = _Tally()
     with context.console.progress("import", None, "memories") as advance:
-        if arguments.dry_run:
-            for _ in _records(arguments, tally):
-                tally.read += 1
-                advance(1)
-        else:
-            with context.client() as client:
-                for batch in _batches(_records(arguments, tally)):
-                    _send(client, batch, tally)
-                    advance(len(batch))
+        with contextlib.ExitStack() as opened:
+            client = _client(arguments, context, opened, tally)
+            for batch in _batches(_records(arguments, tally)):
+                tally.read += len(batch)
+                if client is not None:
+                    _send(client, batch, tally, dry_run=arguments.dry_run)
+                advance(len(batch))
     _report_import(arguments, context, tally)
     if tally.problems and not arguments.dry_run:
         if context.console.as_json:
@@ -108,25 +121,58 @@ def run_import(arguments: argparse.Namespace, context: Context) -> int:
     return EXIT_OK
 
 
+def _client(
+    arguments: argparse.Namespace,
+    context: Context,
+    opened: contextlib.ExitStack,
+    tally: _Tally,
+) -> MemoryClient | None:
+    """The service; a dry run does without one that is not there or cannot write now."""
+    try:
+        client = opened.enter_context(context.client())
+        if arguments.dry_run and not client.import_records([], dry_run=True).get("dry_run"):
+            raise OddAnswer("The running memory service knows no dry run.")
+    except MemlocketError as error:
+        if not arguments.dry_run:
+            raise
+        context.console.note(f"Not compared with what is stored: {error.message}")
+        tally.compared = False
+        return None
+    return client
+
+
 def _report_import(arguments: argparse.Namespace, context: Context, tally: _Tally) -> None:
     console = context.console
-    known = tally.outcomes["deduplicated"] + tally.outcomes["unchanged"]
-    if arguments.dry_run:
-        text = f"Would import {counted(tally.read, 'memory', 'memories')}; nothing was stored."
-    else:
-        text = f"Imported {counted(tally.outcomes['created'], 'memory', 'memories')}"
-        text += f", {tally.outcomes['updated']} updated" if tally.outcomes["updated"] else ""
-        text += f", {known} known already" if known else ""
+    verb = "Would import" if arguments.dry_run else "Imported"
+    new = tally.outcomes["created"] if tally.compared else tally.read
+    text = f"{verb} {counted(new, 'memory', 'memories')}"
+    text += f", {tally.outcomes['updated']} updated" if tally.outcomes["updated"] else ""
+    text += f", {tally.known} known already" if tally.known else ""
+    text += "; nothing was stored." if arguments.dry_run else ""
     console.result(tally.as_json(dry_run=arguments.dry_run), text)
     if tally.redacted:
-        console.note(f"In {tally.redacted} of them a secret was taken out before storing.")
+        taken = "would be" if arguments.dry_run else "was"
+        console.note(f"In {tally.redacted} of them a secret {taken} taken out before storing.")
+    _note_passed_over(context, tally)
     for place, message in tally.problems[:MAX_SHOWN_PROBLEMS]:
         console.note(f"  {place}: {message}")
     if len(tally.problems) > MAX_SHOWN_PROBLEMS:
         console.note(f"  and {len(tally.problems) - MAX_SHOWN_PROBLEMS} more; all with --json")
 
 
+def _note_passed_over(context: Context, tally: _Tally) -> None:
+    """One line for each reason, with the first few names."""
+    names: dict[str, list[str]] = {}
+    for place, reason in tally.passed_over:
+        names.setdefault(reason, []).append(place)
+    for reason, places in names.items():
+        shown = ", ".join(places[:MAX_SHOWN_NAMES])
+        more = f" and {len(places) - MAX_SHOWN_NAMES} more" if places[MAX_SHOWN_NAMES:] else ""
+        context.console.note(f"Passed over {len(places)} ({reason}): {shown}{more}")
+
+
 def _records(arguments: argparse.Namespace, tally: _Tally) -> Iterator[MemoryRecord]:
+    from memory_manager.capture.folders import PassedOver
     from memory_manager.capture.sources import Problem
 
     for source in arguments.sources:
@@ -135,6 +181,9 @@ def _records(arguments: argparse.Namespace, tally: _Tally) -> Iterator[MemoryRec
                 if isinstance(item, Problem):
                     tally.problems.append((item.place, item.message))
                     continue
+                if isinstance(item, PassedOver):
+                    tally.passed_over.append((item.place, item.reason.value))
+                    continue
                 yield (
                     dataclasses.replace(item, bucket=arguments.bucket) if arguments.bucket else item
                 )
@@ -142,10 +191,13 @@ def _records(arguments: argparse.Namespace, tally: _Tally) -> Iterator[MemoryRec
             raise FileProblem(f"{source} cannot be read: {error.strerror}.") from None
 
 
-def _read(source: Path, arguments: argparse.Namespace) -> Iterator[SourceItem]:
-    from memory_manager.capture import jsonl, markdown, plain_text
+def _read(source: Path, arguments: argparse.Namespace) -> Iterator[SourceItem | PassedOver]:
+    from memory_manager.capture import folders, jsonl, markdown, plain_text
     from memory_manager.capture.sources import SourceFormat, detect_format
 
+    if source.is_dir():
+        only = SourceFormat(arguments.format) if arguments.format else None
+        return folders.read_folder(source, plain_text.Split(arguments.split), only)
     chosen = SourceFormat(arguments.format) if arguments.format else detect_format(source)
     if chosen is SourceFormat.JSONL:
         return jsonl.read_jsonl(source)
@@ -171,11 +223,12 @@ def _batches(records: Iterator[MemoryRecord]) -> Iterator[list[MemoryRecord]]:
         yield batch
 
 
-def _send(client: MemoryClient, batch: Sequence[MemoryRecord], tally: _Tally) -> None:
+def _send(
+    client: MemoryClient, batch: Sequence[MemoryRecord], tally: _Tally, *, dry_run: bool
+) -> None:
     from memory_manager.capture.records import record_as_json
 
-    tally.read += len(batch)
-    answer = client.import_records([record_as_json(record) for record in batch])
+    answer = client.import_records([record_as_json(record) for record in batch], dry_run=dry_run)
     results = cast("Sequence[Mapping[str, object]]", answer.get("results") or [])
     for record, result in zip(batch, results, strict=True):
         error = result.get("error")

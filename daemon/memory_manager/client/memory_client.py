@@ -160,8 +160,9 @@ class MemoryClient:
     def restore(self, memory_id: str, body: JsonObject) -> JsonObject:
         return self._post(_memory(memory_id, "restore"), body)
 
-    def import_records(self, records: Sequence[JsonObject]) -> JsonObject:
-        body = {"records": list(records)}
+    def import_records(self, records: Sequence[JsonObject], *, dry_run: bool = False) -> JsonObject:
+        """One outcome per record; ``dry_run`` stores none of them."""
+        body: dict[str, Json] = {"records": list(records), "dry_run": dry_run}
         return self._post("/v1/memories/import", body, LONG_WORK_TIMEOUT_SECONDS)
 
     def export_lines(self, *, include_deleted: bool = False) -> Iterator[bytes]:

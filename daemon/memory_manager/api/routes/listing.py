@@ -82,10 +82,14 @@ async def _export_lines(store: Store, rowids: list[int], chosen: RowFilter) -> b
 
 
 async def import_records(request: web.Request) -> web.Response:
-    """Up to 256 archive records, each whole or not at all; one outcome per record, same order."""
+    """Up to 256 archive records, each whole or not at all; one outcome per record, same order.
+
+    With ``dry_run`` every record is stored and taken back, so that only its outcome remains.
+    """
     call = call_of(request)
     value = call.json_value()
-    records = cast("dict[str, object]", value).get("records") if isinstance(value, dict) else value
+    body = cast("dict[str, object]", value) if isinstance(value, dict) else {"records": value}
+    records, dry_run = body.get("records"), body.get("dry_run") is True
     if not isinstance(records, list):
         raise InvalidInput("records must be a list.", field="records")
     listed = cast("list[object]", records)
@@ -95,12 +99,23 @@ async def import_records(request: web.Request) -> web.Response:
     store = daemon.writable_store()
     # one unit of work each: the writer groups them, and a bad record harms no other
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_import_one(daemon, store, call, item)) for item in listed]
-    return json_response({"results": [task.result() for task in tasks]})
+        tasks = [
+            group.create_task(_import_one(daemon, store, call, item, dry_run=dry_run))
+            for item in listed
+        ]
+    return json_response({"results": [task.result() for task in tasks], "dry_run": dry_run})
+
+
+class _TakenBack(Exception):
+    """Carries the outcome of a record out of the savepoint that is rolled back."""
+
+    def __init__(self, outcome: ReplayOutcome) -> None:
+        super().__init__()
+        self.outcome = outcome
 
 
 async def _import_one(
-    daemon: Daemon, store: Store, call: Call, document: object
+    daemon: Daemon, store: Store, call: Call, document: object, *, dry_run: bool
 ) -> dict[str, object]:
     if not isinstance(document, dict):
         return _refused(InvalidInput("A record must be an object."))
@@ -109,9 +124,14 @@ async def _import_one(
 
         def unit(transaction: Transaction) -> ReplayOutcome:
             still_valid(transaction.connection, call.caller)
-            return replay_record(transaction, daemon.memories, record, call.attribution)
+            outcome = replay_record(transaction, daemon.memories, record, call.attribution)
+            if dry_run:
+                raise _TakenBack(outcome)
+            return outcome
 
         outcome = await store.write(unit)
+    except _TakenBack as rehearsed:
+        outcome = rehearsed.outcome
     except _REFUSALS as error:
         return _refused(error)
     return {
