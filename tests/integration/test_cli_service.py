@@ -108,11 +108,14 @@ def test_commands_name_the_way_out_without_a_daemon_and_without_a_vault(tmp_path
     empty.home.mkdir(mode=0o700)
     done = empty.cli("recall", "x", check=False)
     assert done.returncode == 6
-    assert "memlocket up" in done.stderr
+    assert "memlocket init, then: memlocket up" in done.stderr
     try:
         up = empty.cli("up", check=False)
         assert "memlocket init" in up.stdout + up.stderr
-        assert empty.cli("recall", "x", check=False).returncode == 14
+        chain = "memlocket stop && memlocket init && memlocket up"
+        for command in (["recall", "x"], ["remember", "x"], ["unlock"], ["passphrase"]):
+            refused = empty.cli(*command, check=False)  # no terminal: asking would end with 11
+            assert (refused.returncode, chain in refused.stderr) == (14, True), command
         assert "memlocket init" in empty.cli("status").stdout
         key = str(tmp_path / "k")
         empty.cli("keyfile", "new", key)

@@ -48,11 +48,16 @@ def test_setup_at_a_terminal_shows_words_once_and_asks_for_three(sandbox: Sandbo
         terminal.expect("Press Enter")
         words = words_on(terminal.screen)
         terminal.type("")
-        for _ in range(3):
+        for slips in (2, 0, 1):
+            for _ in range(slips):
+                terminal.expect(r"Word \d+: ")
+                terminal.type("bogus")
+                terminal.expect(r"That is not word \d+; .* more tr")
             match = terminal.expect(r"Word (\d+): ")
             terminal.type(words[int(match[1]) - 1])
         assert terminal.wait() == 0
         assert PASSPHRASE not in terminal.screen
+        assert "Next: memlocket up && memlocket unlock\n" in terminal.screen
         shown = terminal.screen.split("\x1b[2J")[0]
     for word in words:
         assert len(re.findall(rf"\d {word}\b", shown)) == 1
@@ -83,10 +88,28 @@ def test_wrong_word_makes_no_vault(sandbox: SandboxDaemon) -> None:
         terminal.type(PASSPHRASE)
         terminal.expect("Press Enter")
         terminal.type("")
-        terminal.expect(r"Word \d+: ")
-        terminal.type("wrong")
+        for _ in range(3):
+            terminal.expect(r"Word \d+: ")
+            terminal.type("wrong")
         assert terminal.wait() == 11
         assert "not confirmed" in terminal.screen.lower()
+    assert not (sandbox.home / "vault").exists()
+
+
+@pytest.mark.parametrize("step", ["passphrase", "words"])
+def test_a_setup_that_is_broken_off_says_that_there_is_no_vault(
+    sandbox: SandboxDaemon, step: str
+) -> None:
+    with Terminal([*COMMAND, "init"], sandbox.env) as terminal:
+        terminal.expect("New passphrase: ")
+        if step == "words":
+            terminal.type(PASSPHRASE)
+            terminal.expect("Again: ")
+            terminal.type(PASSPHRASE)
+            terminal.expect("Press Enter")
+        terminal.interrupt()
+        assert terminal.wait() == 130
+        assert "no vault was made" in terminal.screen
     assert not (sandbox.home / "vault").exists()
 
 

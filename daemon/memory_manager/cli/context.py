@@ -11,7 +11,8 @@ from memory_manager.base.directories import Directories, directories
 from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import prompts
 from memory_manager.cli.errors import code_of
-from memory_manager.cli.output import Console
+from memory_manager.cli.output import Console, section
+from memory_manager.client.errors import DaemonNotRunning
 from memory_manager.client.instance import own_labels
 from memory_manager.client.memory_client import MemoryClient, connect_as_owner
 
@@ -30,8 +31,23 @@ class Context:
         return directories(self.environ)
 
     def client(self) -> MemoryClient:
-        """A client with the owner's token; raises DaemonNotRunning."""
-        return connect_as_owner(self.environ, headers=own_labels(self.environ))
+        """A client with the owner's token; raises DaemonNotRunning, which names the way out."""
+        try:
+            return connect_as_owner(self.environ, headers=own_labels(self.environ))
+        except DaemonNotRunning as error:
+            from memory_manager.vault.setup import vault_exists
+
+            if vault_exists(self.directories.vault):
+                raise
+            hint = "There is no vault yet. Make one: memlocket init, then: memlocket up"
+            raise DaemonNotRunning(error.message, hint=hint) from None
+
+    def refuse_without_vault(self, client: MemoryClient) -> None:
+        """Raise NoVault now, before somebody is asked for a passphrase that opens nothing."""
+        if section(client.status(), "vault").get("state") == "absent":
+            from memory_manager.vault.errors import NoVault
+
+            raise NoVault
 
     def as_admin(
         self, client: MemoryClient, act: Callable[[], T], passphrase_fd: int | None = None

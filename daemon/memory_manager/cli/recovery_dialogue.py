@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from memory_manager.cli.prompts import ask_line
 
 COLUMNS = 4
+TRIES_A_WORD = 3
 _CLEAR = "\x1b[2J\x1b[3J\x1b[H"  # screen and scrollback, cursor home
 
 
 def confirm_on_terminal(words: Sequence[str]) -> bool:
-    """Show the words, take them off the screen, ask for three; False if one of them is wrong."""
+    """Show the words, take them off the screen, ask for three; False if one stays wrong."""
     from memory_manager.vault.recovery_words import positions_to_confirm
 
     print(
@@ -26,9 +27,20 @@ def confirm_on_terminal(words: Sequence[str]) -> bool:
     if os.environ.get("TERM", "dumb") != "dumb":
         print(_CLEAR, end="", file=sys.stderr)
     for position in positions_to_confirm():
-        if ask_line(f"Word {position + 1}: ").lower() != words[position]:
+        if not _is_known(position + 1, words[position]):
             return False
     return True
+
+
+def _is_known(number: int, word: str) -> bool:
+    """Ask for one word; a slip of the fingers must not throw the whole setup away."""
+    for left in reversed(range(TRIES_A_WORD)):
+        if ask_line(f"Word {number}: ").lower() == word:
+            return True
+        if left:
+            tries = "one more try" if left == 1 else f"{left} more tries"
+            print(f"That is not word {number}; {tries}.", file=sys.stderr)
+    return False
 
 
 def _grid(words: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -93,7 +93,10 @@ def run_init(arguments: argparse.Namespace, context: Context) -> int:
         raise NoTerminal(hint="Give --passphrase-fd N, or --insecure-key-file PATH for a sandbox.")
     with_words, show = _recovery_choice(arguments)
     ensure_private_directory(context.directories.data)
-    with _no_service_beside(context, "memlocket stop && memlocket init && memlocket up"):
+    with (
+        _says_when_cancelled(context),
+        _no_service_beside(context, "memlocket stop && memlocket init && memlocket up"),
+    ):
         passphrase = _init_passphrase(arguments, context)
         keyring = None if arguments.no_keyring or passphrase is None else find_keyring()
         made = setup.create_vault(
@@ -117,14 +120,30 @@ def run_init(arguments: argparse.Namespace, context: Context) -> int:
         context.console.note(f"warning: {_KEY_FILE_WARNING}")
         context.console.note(f"Next: memlocket up --insecure-key-file {key_file}")
     else:
-        context.console.note(
-            "The system keyring opens it from now on." if made.keyring
-            else "It opens with your passphrase: memlocket unlock"
-        )  # fmt: skip
-        if str(made.recovery) == "none":
-            context.console.note("It has no recovery words: memlocket recovery new")
-        context.console.note("Next: memlocket up")
+        if made.keyring:
+            context.console.note("The system keyring opens it from now on.")
+        later = () if str(made.recovery) != "none" else ("memlocket recovery new",)
+        _note_next(context, made.keyring, later)
     return EXIT_OK
+
+
+def _note_next(context: Context, in_keyring: bool, later: Sequence[str] = ()) -> None:
+    """What to type now, in this order: a vault without a keyring opens with its passphrase."""
+    steps = ("memlocket up", *(() if in_keyring else ("memlocket unlock",)), *later)
+    context.console.note(f"Next: {' && '.join(steps)}")
+
+
+@contextlib.contextmanager
+def _says_when_cancelled(context: Context) -> Generator[None]:
+    """Ctrl-C during the setup: nobody should wonder whether there is half a vault now."""
+    from memory_manager.vault.setup import vault_exists
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not vault_exists(context.directories.vault):
+            context.console.note("\nCancelled; no vault was made.")
+        raise
 
 
 @contextlib.contextmanager
@@ -171,6 +190,7 @@ def _init_passphrase(arguments: argparse.Namespace, context: Context) -> str | N
 
 def run_unlock(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
+        context.refuse_without_vault(client)
         if arguments.recovery:
             words = prompts.ask_secret("The 24 recovery words", arguments.passphrase_fd)
             new = prompts.ask_new_passphrase(arguments.new_passphrase_fd)
@@ -197,6 +217,7 @@ def run_passphrase(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.add and arguments.passphrase_fd is not None:
         raise Usage("--add means that there is no present passphrase to read.")
     with context.client() as client:
+        context.refuse_without_vault(client)
         old = None
         if not arguments.add:
             old = prompts.ask_secret("Present passphrase", arguments.passphrase_fd)
@@ -266,7 +287,7 @@ def run_restore_backup(arguments: argparse.Namespace, context: Context) -> int:
     )
     if replaced is not None:
         context.console.note(f"The vault that was here before is at {replaced}")
-    context.console.note("Next: memlocket up")
+    _note_next(context, made.keyring)
     return EXIT_OK
 
 

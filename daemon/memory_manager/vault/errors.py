@@ -65,7 +65,8 @@ class NoVault(VaultUnavailable):
     title = "No vault"
     exit_code = 14
     default_message = "There is no vault yet."
-    default_hint = "Run: memlocket init"
+    # a service that runs without one holds its folder, so it has to go first
+    default_hint = "Run: memlocket stop && memlocket init && memlocket up"
 
 
 class IncompleteVault(VaultUnavailable):

@@ -1,4 +1,7 @@
-"""Device login of command-line clients: start and poll (xmemo.md 9). Approval is the owner's."""
+"""Device login of command-line clients: start and poll (xmemo.md 9). Approval is the owner's.
+
+``/auth/device/cancel`` is ours: a client that ends takes back what it asked for.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _SAID: Final = {
     "slow_down": "Wait longer between two requests.",
     "access_denied": "The owner refused this login.",
     "expired_token": "This login has ended; start a new one.",
-    "setup_required": "There is no vault yet: memlocket init",
+    "setup_required": "There is no vault yet: memlocket stop && memlocket init && memlocket up",
     "unsupported_grant_type": "Only the device code grant is known here.",
 }
 
@@ -106,7 +109,17 @@ async def poll(request: web.Request) -> web.Response:
     )
 
 
+async def cancel(request: web.Request) -> web.Response:
+    """200 whether or not the code was known: it tells nobody which codes there are."""
+    fields = Fields.of_body(call_of(request).json_object())
+    code = fields.text("device_code", limit=MAX_CODE_CHARACTERS) or ""
+    fields.check()
+    daemon_of(request).logins.desk.withdraw(code)
+    return json_response({"status": "cancelled"})
+
+
 ROUTES: Final = (
     Route("POST", "/auth/device/start", plain_errors(start), Access.OPEN),
     Route("POST", "/auth/device/token", plain_errors(poll), Access.OPEN),
+    Route("POST", "/auth/device/cancel", plain_errors(cancel), Access.OPEN),
 )
