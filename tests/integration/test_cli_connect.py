@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_daemon import COMMAND, SandboxDaemon, Wire, running
+from sandbox_daemon import COMMAND, SandboxDaemon, Wire, running, unused_port
 from terminal import Terminal
 
 OLD_ZED = '// mine\n{\n  "theme": "One", // dark\n}\n'
@@ -308,6 +308,38 @@ def test_a_key_file_that_is_gone_is_told_and_written_again(user: User) -> None:
     assert json.loads(key.read_bytes())["token"] == user.installation("hermes")["credential"]
     assert user.status("hermes")["problems"] == []
     user.run("disconnect", "hermes", "--yes")
+
+
+def test_an_address_that_is_not_ours_any_more_is_told_and_mended(tmp_path: Path) -> None:
+    home = tmp_path / "user"
+    home.mkdir(mode=0o700)
+    with running(tmp_path / "home", HOME=str(home)) as daemon:
+        user = User(daemon, home)
+        user.run("connect", "hermes", "--yes")
+        old = json.loads((home / ".hermes/xmemo.json").read_bytes())["base_url"]
+        port = str(unused_port())
+        key_file = ("--insecure-key-file", str(daemon.key_file))
+        new = user.json("restart", "--no-embeddings", "--port", port, *key_file)["url"]
+        assert new.endswith(f":{port}")
+        (problem,) = user.status("hermes")["problems"]
+        assert problem == (
+            f"hermes asks at {old}, but the service listens at {new}: memlocket connect hermes"
+        )
+        assert problem in user.run("connect", "--status").stderr
+        report = json.loads(user.run("doctor", "--quick", "--json", check=False).stdout)
+        (finding,) = [found for found in report["findings"] if found["check"] == "clients"]
+        assert (finding["level"], finding["hint"]) == ("problem", "Run: memlocket connect hermes")
+
+        user.run("connect", "hermes", "--yes")
+        assert user.status("hermes")["problems"] == []
+        user.run("disconnect", "hermes", "--yes")
+        assert [path for path in (home / ".hermes").glob("*")] == []
+        user.run("lock")
+        shown = user.run("connect", "--status").stderr
+        assert "The vault is locked." in shown
+        assert "memlocket unlock" in shown
+        assert "vault_locked" not in shown
+        user.run("stop")
 
 
 def test_hermes_gets_a_new_key_after_the_old_one_was_revoked(user: User) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import zipfile
 from collections.abc import Iterator
@@ -85,6 +86,28 @@ def test_restart_gives_a_new_process(sandbox: SandboxDaemon) -> None:
     key = ("--insecure-key-file", str(sandbox.key_file))
     after = json.loads(sandbox.cli("restart", "--json", *key).stdout)["pid"]
     assert after != before
+    assert not is_alive(before)
+
+
+def test_a_port_that_cannot_be_had_ends_nothing(sandbox: SandboxDaemon) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = (str(taken.getsockname()[1]), "80000", "8765")
+        for port in ports:
+            done = sandbox.cli("up", "--port", port, "--json", check=False)
+            assert json.loads(done.stdout)["error"]["code"] == "port_unavailable"
+            assert done.returncode == 2
+        before = start(sandbox)
+        for port in ports:
+            done = sandbox.cli("restart", "--port", port, "--json", check=False)
+            assert json.loads(done.stdout)["error"]["code"] == "port_unavailable"
+            assert done.returncode == 2
+            assert is_alive(before)
+    own = sandbox.discovery["url"].rpartition(":")[2]
+    key = ("--no-embeddings", "--insecure-key-file", str(sandbox.key_file))
+    again = json.loads(sandbox.cli("restart", "--port", own, "--json", *key).stdout)
+    assert again["url"] == sandbox.discovery["url"]
     assert not is_alive(before)
 
 

@@ -19,10 +19,9 @@ from aiohttp import web
 from memory_manager.api.protocol import DoorProtocol
 from memory_manager.base.private_files import UnsafeFile, check_private_directory
 from memory_manager.service.errors import PortUnavailable
+from memory_manager.service.ports import LOOPBACK, RESERVED_PORT, bind_loopback, bound_port
 
 SOCKET_NAME: Final = "daemon.sock"
-RESERVED_PORT: Final = 8765  # the default of a public client's own proxy
-LOOPBACK: Final = "127.0.0.1"
 MAX_SOCKET_PATH_BYTES: Final = 100
 
 _SHORT_PREFIX: Final = "memlocket-"
@@ -73,31 +72,13 @@ def bind_unix(path: Path) -> socket.socket:
 def bind_tcp(pinned_port: int | None) -> socket.socket:
     """A bound socket on 127.0.0.1, never on the reserved port; or PortUnavailable."""
     if pinned_port is not None:
-        if pinned_port == RESERVED_PORT or not 0 < pinned_port < 1 << 16:
-            raise PortUnavailable(f"Port {pinned_port} cannot be used.")
-        try:
-            return _bind_tcp(pinned_port)
-        except OSError as error:
-            raise PortUnavailable(f"Port {pinned_port} is taken.") from error
+        return bound_port(pinned_port)
     for _ in range(_PORT_ATTEMPTS):
-        door = _bind_tcp(0)
+        door = bind_loopback(0)
         if door.getsockname()[1] != RESERVED_PORT:
             return door
         door.close()
     raise PortUnavailable("No free TCP port was found.")
-
-
-def _bind_tcp(port: int) -> socket.socket:
-    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        door.setblocking(False)
-        if os.name == "posix":
-            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind((LOOPBACK, port))
-    except BaseException:
-        door.close()
-        raise
-    return door
 
 
 class Doors:

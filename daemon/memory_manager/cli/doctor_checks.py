@@ -228,6 +228,15 @@ def _check_reading(client: MemoryClient, vault: Mapping[str, object]) -> Iterato
         yield Finding("reading", Level.OK, "memories can be read")
 
 
+def check_clients(client: MemoryClient | None, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Clients that speak HTTP know a fixed address and a key: both must still be right."""
+    from memory_manager.cli.connect.status import all_problems
+
+    url = client.connection.address.url if client is not None else None
+    for problem in all_problems(environ, url):
+        yield Finding("clients", Level.PROBLEM, problem.text, f"Run: {problem.way_out}")
+
+
 def check_integrity(client: MemoryClient | None) -> Iterator[Finding]:
     """Every page of the open vault: page codes, structure, and memories that cannot be read."""
     if client is None:

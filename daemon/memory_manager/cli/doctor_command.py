@@ -94,6 +94,7 @@ def _findings(
     yield from checks.check_disk(places)
     yield from checks.check_swap()
     yield from checks.check_service(client)
+    yield from checks.check_clients(client, context.environ)
     if not arguments.quick:
         yield from checks.check_integrity(client)
         yield from checks.check_plaintext(client, places)

@@ -12,7 +12,9 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
 from memory_manager.cli.output import counted, facts, local_time, section, size
 from memory_manager.cli.service_process import Start, Stop
-from memory_manager.client.discovery import DaemonAddress
+from memory_manager.client.discovery import DaemonAddress, find_daemon
+from memory_manager.client.errors import DaemonNotRunning
+from memory_manager.service.ports import check_port_is_free, check_port_number
 
 _STOPPED = {
     Stop.NOT_RUNNING: "The memory service was not running.",
@@ -43,6 +45,10 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def run_up(arguments: argparse.Namespace, context: Context) -> int:
+    if arguments.port is not None:
+        check_port_number(arguments.port)
+        if service_process.running_daemon(context.environ) is None:
+            check_port_is_free(arguments.port)
     options: list[str] = []
     if arguments.port is not None:
         options += ["--port", str(arguments.port)]
@@ -87,8 +93,21 @@ def run_stop(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def run_restart(arguments: argparse.Namespace, context: Context) -> int:
+    if arguments.port is not None:  # before anything is ended
+        check_port_number(arguments.port)
+        if not _is_own_port(arguments.port, context.environ):
+            check_port_is_free(arguments.port)
     service_process.stop_daemon(context.environ)
     return run_up(arguments, context)
+
+
+def _is_own_port(port: int, environ: Mapping[str, str]) -> bool:
+    """Whether the service that is about to end holds the port, even one that hangs."""
+    try:
+        url = find_daemon(environ).url
+    except DaemonNotRunning:
+        return False
+    return url is not None and url.endswith(f":{port}")
 
 
 def run_status(arguments: argparse.Namespace, context: Context) -> int:

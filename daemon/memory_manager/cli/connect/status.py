@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -54,7 +55,7 @@ def connection_status(context: Context, launch_of: Mapping[str, Launch]) -> dict
             "last_seen": _last_seen(installation, known),
             "entry": entry,
             "file": str(path) if path is not None else None,
-            "problems": problems_of(name, places, installation, url),
+            "problems": [str(found) for found in problems_of(name, places, installation, url)],
         })  # fmt: skip
     return {"service": service, "clients": rows}
 
@@ -91,37 +92,50 @@ def _entry(
     return ("outdated" if launch.is_ours(found) else "foreign"), path
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a connected client cannot reach us, and the command that mends it."""
+
+    text: str
+    way_out: str
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.way_out}"
+
+
+def all_problems(environ: Mapping[str, str], url: str | None) -> list[Problem]:
+    """Those of every client; ``url`` is where the service listens, None if that is not known."""
+    places = Places(environ)
+    return [
+        problem
+        for installation in list_installations(environ)
+        for problem in problems_of(installation.client, places, installation, url)
+    ]
+
+
 def problems_of(
     name: str, places: Places, installation: Installation | None, url: str | None
-) -> list[str]:
-    """What keeps a connected HTTP client from reaching us, a sentence with the way out for each.
-
-    ``url`` is where the service listens, None if that is not known.
-    """
+) -> list[Problem]:
     if name != http_client.NAME or installation is None or installation.credential is None:
         return []
     journal = read_journal(name, places.environ)
     if journal is None or not journal.edits:
         return []  # connected without files
-    again, problems = f"memlocket connect {name}", list[str]()
+    again, texts = f"memlocket connect {name}", list[str]()
     with contextlib.suppress(SettingsRefused):
         used = http_client.url_in(http_client.settings_path(places))
         if url is not None and used is not None and used != url:
-            port = used.rpartition(":")[2]
-            way = f" (or: memlocket restart --port {port})" if port.isdecimal() else ""
-            problems.append(
-                f"{name} asks at {used}, but the service listens at {url}: {again}{way}"
-            )
+            texts.append(f"{name} asks at {used}, but the service listens at {url}")
     path = key_file.credentials_path(places)
     try:
         settings = read_settings(path)
+        if settings.text is None:
+            texts.append(f"the key file of {name} is gone, {path}")
+        elif key_file.key_in(settings) != installation.credential:
+            texts.append(f"the key of {name} is not in {path} any more")
     except SettingsRefused as error:
-        return [*problems, f"{error.message} Then: {again}"]
-    if settings.text is None:
-        problems.append(f"the key file of {name} is gone, {path}: {again}")
-    elif key_file.key_in(settings) != installation.credential:
-        problems.append(f"the key of {name} is not in {path} any more: {again}")
-    return problems
+        texts.append(error.message.removesuffix("."))
+    return [Problem(text, again) for text in texts]
 
 
 def _known(
