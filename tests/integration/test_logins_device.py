@@ -37,6 +37,23 @@ def approve(owner: Wire, started: dict[str, Any]) -> Answer:
     return owner.post(f"/v1/approvals/{started['user_code']}/approve")
 
 
+@pytest.mark.parametrize("approved", [False, True])
+def test_a_client_that_ends_takes_its_login_back(
+    served: SandboxDaemon, wire: Wire, owner: Wire, approved: bool
+) -> None:
+    started, other = start(wire, "leaving"), start(wire, "staying")
+    if approved:
+        assert approve(owner, started).status == 200
+    for code in (started["device_code"], "0" * 64, started["user_code"]):
+        answer = wire.post("/v1/auth/device/cancel", {"device_code": code})
+        assert (answer.status, answer.json) == (200, {"status": "cancelled"})
+    assert poll(wire, started).json["error"] == "expired_token"
+    waiting = [entry["client"] for entry in owner.get("/v1/approvals").json["approvals"]]
+    assert "leaving" not in waiting
+    assert approve(owner, other).status == 200
+    assert poll(wire, other).status == 200
+
+
 def test_the_whole_way_of_one_login(served: SandboxDaemon, wire: Wire, owner: Wire) -> None:
     started = start(wire, "way")
     assert started["expires_in"] == 600

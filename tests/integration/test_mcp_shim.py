@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sandbox_daemon import SandboxDaemon, Wire, running, wait_until
 
-from memory_manager.client.device_login import DeviceLogin
+from memory_manager.client.device_login import FIRST_WAIT_SECONDS, DeviceLogin
 from memory_manager.client.errors import ClientNotConnected
 
 PROGRAM = str(Path(sys.executable).with_name("memlocket"))
@@ -239,6 +239,33 @@ def test_a_client_nobody_connected_asks_the_owner(tmp_path: Path) -> None:
             assert started.read()["result"] == {}
         with shim(environment) as started:  # it is kept
             assert started.ask("ping")["result"] == {}
+
+
+def test_a_login_is_told_at_once_under_the_clients_name_and_ends_with_it(tmp_path: Path) -> None:
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "some-editor", "version": "1"},
+        },
+    }
+    with running(tmp_path / "home") as daemon, daemon.owner() as owner:
+        with shim(poor(tmp_path, MEMLOCKET_HOME=str(daemon.home))) as started:
+            began = time.perf_counter()
+            started.write(hello)
+            assert started.process.stderr is not None
+            told = started.process.stderr.readline().decode()
+            assert time.perf_counter() - began < FIRST_WAIT_SECONDS / 2
+            (login,) = owner.get("/v1/approvals").json["approvals"]
+            assert login["client"] == "some-editor-mcp"
+            assert f"memlocket approve {login['user_code']}" in told
+            assert "some-editor" in told
+            code, _, _, noise = started.close()
+            assert (code, noise) == (0, b"")
+            assert owner.get("/v1/approvals").json["approvals"] == []
 
 
 def test_with_auto_approve_it_works_at_once(tmp_path: Path) -> None:

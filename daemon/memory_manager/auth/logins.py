@@ -174,6 +174,12 @@ class LoginDesk:
         if login.state is LoginState.CLAIMED:
             login.state = LoginState.APPROVED
 
+    def withdraw(self, secret: str) -> None:
+        """The client is gone: what it asked for waits no longer. Nothing for an unknown secret."""
+        login = self.find(secret)
+        if login is not None and login.state in (LoginState.PENDING, LoginState.APPROVED):
+            del self._open[token_digest(secret)]
+
     def pending(self) -> list[Login]:
         """What waits for the owner, oldest first."""
         self._forget_expired()

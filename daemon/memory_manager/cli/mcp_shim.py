@@ -62,14 +62,22 @@ def run_shim(asked: ShimArguments, environ: Mapping[str, str] = os.environ) -> i
         return 0  # nobody to serve
     start = _starter(environ) if asked.may_start else None
     if asked.client is None:
-        relay = McpRelay(DEFAULT_CLIENT, environ, start, DeviceLogin(DEFAULT_CLIENT, environ))
+        login = DeviceLogin(DEFAULT_CLIENT, environ, tell=_tell)
+        relay = McpRelay(DEFAULT_CLIENT, environ, start, login)
     else:
         relay = McpRelay(asked.client, environ, start)
     source, sink = sys.stdin.buffer, FileIO(sys.stdout.fileno(), "wb", closefd=False)
     sys.stdout = sys.stderr  # nothing but messages may reach the client
     _Shim(relay, source, sink).serve()
-    relay.close()
+    relay.end()
     return 0
+
+
+def _tell(line: str) -> None:
+    """To the terminal or the client's log; a client that closed it misses it."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(f"memlocket: {line}", file=sys.stderr, flush=True)
 
 
 def _starter(environ: Mapping[str, str]) -> Callable[[], object]:

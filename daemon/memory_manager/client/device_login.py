@@ -6,24 +6,29 @@ only.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.client.discovery import find_daemon
 from memory_manager.client.errors import ClientNotConnected, OddAnswer, RemoteError
 from memory_manager.client.http import DaemonConnection
 from memory_manager.client.instance import Installation, ensure_installation, write_installation
 
 DECLARED_NAME: Final = "memlocket-mcp"
+MAX_NAME_CHARACTERS: Final = 60
 SCOPES: Final = ("memory:read", "memory:write")
 FIRST_WAIT_SECONDS: Final = 12.0  # a client waits longer for its first answer, a person may not
+CANCEL_SECONDS: Final = 0.4  # the client waits for our end
 
 _START: Final = "/v1/auth/device/start"
 _TOKEN: Final = "/v1/auth/device/token"  # noqa: S105  a path
+_CANCEL: Final = "/v1/auth/device/cancel"
 _GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _WAIT: Final = ("authorization_pending", "slow_down")
 
@@ -40,14 +45,23 @@ class _Open:
 
 
 class DeviceLogin:
-    """One login at a time, for one client name; several threads may wait for it."""
+    """One login at a time, for one client name; several threads may wait for it.
+
+    ``tell`` takes a line for the person in front, as soon as there is something to wait for.
+    """
 
     def __init__(
-        self, client: str, environ: Mapping[str, str] = os.environ, wait: float = FIRST_WAIT_SECONDS
+        self,
+        client: str,
+        environ: Mapping[str, str] = os.environ,
+        wait: float = FIRST_WAIT_SECONDS,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._client = client
         self._environ = environ
         self._wait = wait
+        self._tell = tell
+        self._name = DECLARED_NAME
         self._lock = threading.Lock()
         self._open: _Open | None = None
         self._denied = False
@@ -67,13 +81,34 @@ class DeviceLogin:
                     self._open = self._start(connection)
                 return self._finish(connection, self._open, deadline)
 
+    def named(self, program: str) -> None:
+        """What the program that started us calls itself; a login shows it from then on.
+
+        Not bare: that name belongs to the credential which ``memlocket connect`` makes.
+        """
+        if name := program.strip()[:MAX_NAME_CHARACTERS]:
+            self._name = f"{name}-mcp"
+
+    def withdraw(self) -> None:
+        """Take back a login that waits, since nobody will fetch its key. Never fails.
+
+        Without the lock: the thread that waits holds it.
+        """
+        login = self._open
+        if login is None:
+            return
+        with contextlib.suppress(MemlocketError, OSError):
+            address = find_daemon(self._environ)
+            with DaemonConnection(address, timeout_seconds=CANCEL_SECONDS) as connection:
+                connection.request("POST", _CANCEL, body={"device_code": login.device_code})
+
     def _start(self, connection: DaemonConnection) -> _Open:
         answer = connection.request(
-            "POST", _START, body={"client_id": DECLARED_NAME, "scopes": list(SCOPES)}
+            "POST", _START, body={"client_id": self._name, "scopes": list(SCOPES)}
         ).body
         try:
             now = time.monotonic()
-            return _Open(
+            login = _Open(
                 device_code=str(answer["device_code"]),
                 user_code=str(answer["user_code"]),
                 interval=float(str(answer["interval"])),
@@ -82,6 +117,11 @@ class DeviceLogin:
             )
         except (KeyError, ValueError):
             raise OddAnswer from None
+        self._tell(
+            f"{self._name} is not connected yet and waits for your approval: "
+            f"memlocket approve {login.user_code}"
+        )
+        return login
 
     def _finish(self, connection: DaemonConnection, login: _Open, deadline: float) -> Installation:
         while True:

@@ -31,6 +31,7 @@ MCP_PATH: Final = "/mcp"
 ANSWER_SECONDS: Final = 120.0
 SERVER_ERROR: Final = -32000
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _ENCODED: Final = re.compile(r"=\?base64\?.*\?=")
@@ -62,6 +63,8 @@ class McpRelay:
 
     def answer(self, message: Json, raw: bytes) -> bytes:
         """The one line that answers a request; ``raw`` is the message as it came."""
+        if self._login is not None and (name := client_name(message)) is not None:
+            self._login.named(name)
         try:
             found = self._exchange(raw, version_headers(message))
             return self._answer_line(found, message.get("id"))
@@ -145,12 +148,32 @@ class McpRelay:
         said = f"{message} {hint}" if isinstance(hint, str) else message
         return _error(request_id, SERVER_ERROR, said, str(details.get("code") or "refused"))
 
+    def end(self) -> None:
+        """The client is gone: nothing of ours waits any longer."""
+        if self._login is not None:
+            self._login.withdraw()
+        self.close()
+
     def close(self) -> None:
         """Close the connections that wait for work."""
         with self._idle_lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+
+def client_name(message: Json) -> str | None:
+    """What the client calls itself: in ``initialize``, or in each request of later versions."""
+    params = message.get("params")
+    if not isinstance(params, dict):
+        return None
+    known = cast("Json", params)
+    meta = known.get("_meta")
+    info = known.get("clientInfo") if message.get("method") == "initialize" else None
+    if info is None and isinstance(meta, dict):
+        info = cast("Json", meta).get(CLIENT_KEY)
+    name = cast("Json", info).get("name") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def version_headers(message: Json) -> dict[str, str]:
