@@ -13,6 +13,7 @@ from memory_manager.cli.arguments import future_moment, moment, positive, ratio
 from memory_manager.cli.errors import EXIT_CODES, code_of, exit_code_of, title_of
 from memory_manager.cli.main import build_parser, main
 from memory_manager.client.errors import ErrorAnswer, RemoteError
+from memory_manager.vault.rows import DEFAULT_BUCKET
 
 PROMISED = """
 init up stop restart daemon status unlock lock passphrase remember recall search list get forget
@@ -44,6 +45,22 @@ def test_every_command_has_help_and_json_and_takes_no_secret() -> None:
         options = [option for action in parser._actions for option in action.option_strings]
         secrets = [o for o in options if re.search("passphrase|token$|words|secret", o)]
         assert all(option.endswith("-fd") for option in secrets), name
+
+
+def test_an_unknown_option_is_told_by_the_command_itself(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["export", "--output", "x"])
+    said = capsys.readouterr().err
+    assert "usage: memlocket export" in said
+    assert "unrecognized arguments: --output" in said
+
+
+def test_the_help_names_the_bucket_that_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["remember", "--help"])
+    assert f"(default: {DEFAULT_BUCKET})" in capsys.readouterr().out
 
 
 def test_help_fits_a_terminal_and_explains_every_argument(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def add_command(
         parents=[shared],
         formatter_class=WideHelp,
     )
-    parser.set_defaults(handler=handler)
+    parser.set_defaults(handler=handler, parser=parser)
     return parser
 
 

@@ -153,7 +153,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     try:
-        return parser.parse_args(argv)
+        arguments, unknown = parser.parse_known_args(argv)
+        if unknown:  # said by the command itself, with its own usage
+            speaker: argparse.ArgumentParser = getattr(arguments, "parser", parser)
+            speaker.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return arguments
     except SystemExit:
         sys.stdout.flush()  # a help that could not be written is an error as well
         raise

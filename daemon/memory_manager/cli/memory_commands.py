@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from memory_manager.base.errors import MemlocketError
+from memory_manager.base.errors import MemlocketError, NotFound
 from memory_manager.cli import memory_text
 from memory_manager.cli.arguments import (
     Commands,
@@ -21,8 +21,10 @@ from memory_manager.cli.arguments import (
     ratio,
 )
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK, Usage
+from memory_manager.cli.errors import EXIT_OK, Usage, code_of
+from memory_manager.cli.memory_text import Item
 from memory_manager.cli.output import counted
+from memory_manager.client.memory_client import MemoryClient
 
 DEFAULT_PATH = "notes"
 MAX_STDIN_BYTES = 1_000_000
@@ -66,7 +68,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def _register_remember(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", help="what to remember; - reads standard input")
     parser.add_argument("--path", default=DEFAULT_PATH, help=f"default: {DEFAULT_PATH}")
-    parser.add_argument("--bucket", help="a compartment, such as a project (default: work)")
+    parser.add_argument("--bucket", help="a compartment, such as a project (default: public)")
     parser.add_argument("--scope", help="whom it concerns, such as a team or a repository")
     add_memory_type(parser, "what kind of memory it is")
     parser.add_argument(
@@ -99,6 +101,8 @@ def _register_forget(parser: argparse.ArgumentParser) -> None:
 
 def run_remember(arguments: argparse.Namespace, context: Context) -> int:
     text = _standard_input() if arguments.text == "-" else arguments.text
+    if not text.strip():
+        raise Usage("There is nothing to remember: the text is empty.")
     names = ("bucket", "scope", "memory_type", "importance", "confidence", "source")
     memory = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     memory |= {"content": text, "path": arguments.path, "dedupe": not arguments.allow_duplicate}
@@ -180,9 +184,26 @@ def run_list(arguments: argparse.Namespace, context: Context) -> int:
 
 def run_get(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        answer = client.get(client.whole_id(arguments.id))
+        memory_id = client.whole_id(arguments.id)
+        try:
+            answer = client.get(memory_id)
+        except MemlocketError as error:
+            if code_of(error) != NotFound.code or not _is_forgotten(client, memory_id):
+                raise
+            hint = f"memlocket restore {memory_id}    all: memlocket list --include-deleted"
+            raise NotFound("This memory was forgotten.", hint=hint) from None
     context.console.result(answer, memory_text.whole(answer))
     return EXIT_OK
+
+
+def _is_forgotten(client: MemoryClient, memory_id: str) -> bool:
+    """Whether its history, which outlives it, ends with that."""
+    try:
+        versions = cast("Sequence[Item]", client.versions(memory_id).get("versions") or [])
+    except MemlocketError:
+        return False
+    newest = max(versions, key=lambda version: cast("int", version["version"]), default={})
+    return newest.get("status") == "deleted"
 
 
 def run_versions(arguments: argparse.Namespace, context: Context) -> int:
