@@ -191,7 +191,40 @@ def test_agent_token_is_shown_once_and_ends_with_revoke(sandbox: SandboxDaemon) 
         assert wire.post("/v1/remember", {"content": "x", "path": "y"}).status == 403
         sandbox.cli("agent", "revoke", "claude-code")
         assert wire.get("/v1/memories/search", query="x").status == 403
-    assert "revoked" in sandbox.cli("agent", "list").stdout
+    assert "claude-code" not in sandbox.cli("agent", "list").stdout
+    assert "revoked" in sandbox.cli("agent", "list", "--all").stdout
+
+
+def test_an_agent_is_listed_in_eighty_columns_and_revoked_as_it_is_printed(
+    sandbox: SandboxDaemon,
+) -> None:
+    name = "two words and quite a few more of them"
+    done = sandbox.cli("agent", "add", name)
+    assert f"memlocket agent revoke '{name}'" in done.stderr
+    for command in (
+        ["agent", "list", "--all"],
+        ["agent", "list"],
+        ["status"],
+        ["doctor", "--quick"],
+    ):
+        with Terminal([*COMMAND, *command], sandbox.env, columns=80) as terminal:
+            assert terminal.wait() in (0, 7)
+            lines = [line for line in terminal.screen.splitlines() if " /" not in line]
+            assert [line for line in lines if len(line) > 80] == [], command
+    with Terminal([*COMMAND, "agent", "list"], sandbox.env, columns=80) as terminal:
+        terminal.expect("two words and q… +read-write")
+    sandbox.cli("agent", "revoke", name)
+
+
+def test_a_forgotten_memory_says_how_it_comes_back(sandbox: SandboxDaemon) -> None:
+    memory = json.loads(sandbox.cli("remember", "the otter is gone", "--json").stdout)["id"]
+    sandbox.cli("forget", memory)
+    done = sandbox.cli("get", memory, check=False)
+    assert done.returncode == 4
+    assert f"memlocket restore {memory}" in done.stderr
+    assert "list --include-deleted" in done.stderr
+    sandbox.cli("restore", memory)
+    assert "otter" in sandbox.cli("get", memory).stdout
 
 
 def test_wide_characters_keep_the_table_aligned(sandbox: SandboxDaemon) -> None:

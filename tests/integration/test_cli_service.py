@@ -202,7 +202,11 @@ def test_doctor_bundle_holds_no_memory(sandbox: SandboxDaemon, tmp_path: Path) -
     start(sandbox)
     sandbox.cli("remember", "a canary in a coal mine 4711", "--path", "canary/path")
     target = tmp_path / "bundle.zip"
-    sandbox.cli("doctor", "--quick", "--bundle", str(target))
+    told = sandbox.cli("doctor", "--quick", "--bundle", str(target))
+    assert f"Report written: {target}" in told.stderr
+    again = sandbox.cli("doctor", "--quick", "--bundle", str(target), check=False)
+    assert (again.returncode, "--replace" in again.stderr) == (2, True)
+    sandbox.cli("doctor", "--quick", "--bundle", str(target), "--replace")
     assert target.stat().st_mode & 0o077 == 0
     with zipfile.ZipFile(target) as bundle:
         whole = b"".join(bundle.read(name) for name in bundle.namelist())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from memory_manager.cli.arguments import Commands, add_command, add_group, add_passphrase_fd
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
-from memory_manager.cli.output import counted, local_time, table
+from memory_manager.cli.output import counted, local_time, shortened, table
 
+MAX_NAME_COLUMNS = 16
+MAX_ACCESS_COLUMNS = 12
 _SCOPES = {
     "read": ["memory:read", "ledger:read"],
     "read-write": ["memory:read", "memory:write", "memory:restore", "ledger:read", "ledger:write"],
@@ -29,7 +32,10 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--access", choices=sorted(_SCOPES), default="read-write", help="default: read-write"
     )
     add_passphrase_fd(add)
-    add_command(actions, shared, "list", run_list, "list credentials, without their tokens")
+    listing = add_command(
+        actions, shared, "list", run_list, "list credentials, without their tokens"
+    )
+    listing.add_argument("--all", action="store_true", help="revoked ones too")
     revoke = add_command(actions, shared, "revoke", run_revoke, "end a credential at once")
     revoke.add_argument("name", metavar="NAME", help="its name or id")
     add_passphrase_fd(revoke)
@@ -47,7 +53,7 @@ def run_add(arguments: argparse.Namespace, context: Context) -> int:
     context.console.note(
         f"\nThis token of '{arguments.name}' is shown once. Give it to the agent as\n"
         f"  X-API-Key: {str(made.get('token', ''))[:8]}...   at {url or 'the Unix socket'}\n"
-        f"Take it back with: memlocket agent revoke {arguments.name}"
+        f"Take it back with: {revoke_command(arguments.name)}"
     )
     return EXIT_OK
 
@@ -59,21 +65,43 @@ def run_list(arguments: argparse.Namespace, context: Context) -> int:
     if not agents:
         context.console.result(answer, "No agent has a credential yet: memlocket agent add NAME")
         return EXIT_OK
+    shown = [agent for agent in agents if arguments.all or not agent.get("revoked_at")]
+    hidden = len(agents) - len(shown)
     rows = [
         (
-            str(agent.get("name", "")),
-            " ".join(str(scope) for scope in cast("Sequence[object]", agent.get("scopes") or [])),
+            shortened(str(agent.get("name", "")), MAX_NAME_COLUMNS),
+            access_of(agent),
             local_time(agent.get("created_at")),
-            local_time(agent["last_used_at"]) if agent.get("last_used_at") else "never",
-            "revoked" if agent.get("revoked_at") else "active",
+            _last_use(agent),
             _seen_as(agent),
         )
-        for agent in agents
+        for agent in shown
     ]
-    text = table(("NAME", "SCOPES", "SINCE", "LAST USED", "STATE", "SEEN AS"), rows)
-    context.console.result(answer, text)
-    context.console.note(counted(len(rows), "credential"))
+    text = table(("NAME", "ACCESS", "SINCE", "LAST USED", "SEEN AS"), rows)
+    context.console.result(answer, text if rows else "No agent has access now.")
+    more = f"; {hidden} revoked: memlocket agent list --all" if hidden else ""
+    context.console.note(f"{counted(len(rows), 'credential')}{more}")
     return EXIT_OK
+
+
+def _last_use(agent: Mapping[str, object]) -> str:
+    if agent.get("revoked_at"):
+        return "revoked"
+    return local_time(agent["last_used_at"]) if agent.get("last_used_at") else "never"
+
+
+def access_of(entry: Mapping[str, object]) -> str:
+    """``read`` or ``read-write`` for the usual sets of scopes; others are named, shortened."""
+    scopes = [str(scope) for scope in cast("Sequence[object]", entry.get("scopes") or [])]
+    for access, usual in _SCOPES.items():
+        if set(scopes) == set(usual):
+            return access
+    return shortened(" ".join(scopes), MAX_ACCESS_COLUMNS)
+
+
+def revoke_command(name: str) -> str:
+    """As it can be typed into a shell."""
+    return f"memlocket agent revoke {shlex.quote(name)}"
 
 
 def _seen_as(agent: Mapping[str, object]) -> str:

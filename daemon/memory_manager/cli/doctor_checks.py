@@ -17,6 +17,7 @@ from memory_manager.base.private_files import UnsafeFile
 from memory_manager.cli.errors import code_of
 from memory_manager.cli.output import section, size
 from memory_manager.client.memory_client import MemoryClient
+from memory_manager.vault.errors import NoVault
 from memory_manager.vault.paths import PLAINTEXT_MAGIC, read_head
 
 SAMPLED_MEMORIES = 50
@@ -122,7 +123,7 @@ def check_database_head(places: Directories) -> Iterator[Finding]:
     try:
         head = read_head(database)
     except FileNotFoundError:
-        yield Finding("vault file", Level.NOTE, "there is no vault yet", "Run: memlocket init")
+        yield Finding("vault file", Level.NOTE, "there is no vault yet", NoVault.default_hint)
         return
     except OSError as error:
         yield Finding("vault file", Level.PROBLEM, f"vault.db cannot be read: {error.strerror}.")
@@ -198,7 +199,7 @@ def _check_vault(vault: Mapping[str, object]) -> Iterator[Finding]:
     if state == "unlocked":
         yield Finding("vault", Level.OK, "unlocked")
     elif state in ("locked", "verifying", "absent"):
-        hint = "Run: memlocket init" if state == "absent" else "Run: memlocket unlock"
+        hint = NoVault.default_hint if state == "absent" else "Run: memlocket unlock"
         yield Finding("vault", Level.NOTE, state, hint)
     else:
         yield Finding("vault", Level.PROBLEM, state, _WAYS_OUT.get(state))

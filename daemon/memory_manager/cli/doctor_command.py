@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -17,8 +18,9 @@ from memory_manager.cli import doctor_checks as checks
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
 from memory_manager.cli.doctor_checks import Finding, Level, entries_below
-from memory_manager.cli.errors import EXIT_OK, ChecksFailed, FileProblem
+from memory_manager.cli.errors import EXIT_OK, ChecksFailed, FileProblem, NotConfirmed
 from memory_manager.cli.log_command import LOG_NAME
+from memory_manager.cli.output import hanging
 from memory_manager.client.errors import DaemonNotRunning
 from memory_manager.client.memory_client import MemoryClient
 
@@ -37,6 +39,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bundle", type=Path, metavar="ZIP", help="write a report without any memory in it"
     )
+    parser.add_argument("--replace", action="store_true", help="the bundle may replace a file")
     parser.add_argument(
         "--rebuild", choices=("fulltext", "vectors", "all"), help="compute the indexes again"
     )
@@ -53,6 +56,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         return _rebuild(arguments.rebuild, context)
     if arguments.accept_rollback:
         return _accept_rollback(arguments, context)
+    bundle: Path | None = arguments.bundle
+    if bundle is not None and not arguments.replace and os.path.lexists(bundle):
+        raise NotConfirmed(f"{bundle} exists already.", hint="--replace writes it anew.")
     findings: list[Finding] = []
     status: Mapping[str, object] | None = None
     with contextlib.ExitStack() as opened:
@@ -68,9 +74,10 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         "problems": len(problems),
         "findings": [finding.as_json() for finding in findings],
     }
-    if arguments.bundle is not None:
-        _write_bundle(arguments.bundle, context, document, status)
-        document["bundle"] = str(arguments.bundle.absolute())
+    if bundle is not None:
+        _write_bundle(bundle, context, document, status)
+        document["bundle"] = str(bundle.absolute())
+        context.console.note(f"Report written: {bundle}")
     context.console.result(document, "" if problems else "Everything in order.")
     if problems and not context.console.as_json:
         raise ChecksFailed(f"{len(problems)} of {len(findings)} checks did not pass.")
@@ -118,8 +125,8 @@ def _round_trip(context: Context) -> Finding:
 
 
 def _line(finding: Finding) -> str:
-    line = f"{_MARKS[finding.level]}  {finding.check:<12}  {finding.text}"
-    return f"{line}\n{'':23}{finding.hint}" if finding.hint else line
+    line = hanging(f"{_MARKS[finding.level]}  {finding.check:<12}  ", finding.text)
+    return f"{line}\n{hanging(' ' * 23, finding.hint)}" if finding.hint else line
 
 
 def _rebuild(what: str, context: Context) -> int:

@@ -10,6 +10,7 @@ import datetime
 import json
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TextIO, cast
@@ -119,7 +120,24 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
     """Aligned ``name  value`` lines; pairs whose value is None are left out."""
     shown = [(name, str(value)) for name, value in pairs if value is not None]
     width = max((len(name) for name, _ in shown), default=0)
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown)
+    return "\n".join(hanging(f"{name.ljust(width)}  ", value) for name, value in shown)
+
+
+def hanging(label: str, text: str) -> str:
+    """``label`` and a text that goes on below itself where a terminal's line ends."""
+    if not (sys.stdout.isatty() or sys.stderr.isatty()):
+        return label + text
+    indent = " " * len(label)
+    room = max(columns(), len(label) + MIN_COLUMN_WIDTH)
+    lines = [
+        part
+        for line in text.split("\n")
+        for part in textwrap.wrap(
+            line, room - len(label), break_long_words=False, break_on_hyphens=False
+        )
+        or [""]
+    ]
+    return label + f"\n{indent}".join(lines)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from memory_manager.cli.agent_commands import access_of, revoke_command
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, Usage
@@ -62,14 +63,20 @@ def run_approvals(arguments: argparse.Namespace, context: Context) -> int:
     rows = [
         (
             str(login.get("user_code", "")),
-            str(login.get("client", "")),
-            " ".join(str(scope) for scope in cast("Sequence[object]", login.get("scopes") or [])),
+            access_of(login),
             f"{login.get('age_seconds')} s ago",
-            str(login.get("redirect_uri") or "-"),
+            str(login.get("client", "")),
         )
         for login in waiting
     ]
-    context.console.result(answer, table(("CODE", "CLIENT", "WANTS", "ASKED", "ANSWERS TO"), rows))
+    lines = [table(("CODE", "WANTS", "ASKED", "CLIENT"), rows)]
+    # whole, on lines of their own: where an answer goes decides whether to trust the login
+    lines += [
+        f"{login.get('user_code')} answers to:\n  {login['redirect_uri']}"
+        for login in waiting
+        if login.get("redirect_uri")
+    ]
+    context.console.result(answer, "\n".join(lines))
     context.console.note("Give access: memlocket approve CODE    refuse it: memlocket deny CODE")
     return EXIT_OK
 
@@ -83,7 +90,8 @@ def run_approve(arguments: argparse.Namespace, context: Context) -> int:
         )
     scopes = " ".join(str(scope) for scope in cast("Sequence[object]", answer.get("scopes") or []))
     context.console.result(answer, f"Approved: {answer.get('client')} ({scopes})")
-    context.console.note("It fetches its token by itself. Take it back: memlocket agent list")
+    revoke = revoke_command(str(answer.get("client", "")))
+    context.console.note(f"It fetches its token by itself. Take it back: {revoke}")
     return EXIT_OK
 
 
