@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -122,6 +123,27 @@ def test_bad_input_starts_nothing(outside: SandboxDaemon, tmp_path: Path) -> Non
         assert done.returncode == exit_code, (arguments, done.stderr)
         assert "Traceback" not in done.stderr
     assert list((tmp_path / "t").iterdir()) == []
+
+
+def test_what_a_killed_run_left_goes_at_the_next_start(
+    outside: SandboxDaemon, tmp_path: Path
+) -> None:
+    left = tmp_path / "t" / "memlocket-bench-killed"
+    home = SandboxDaemon(left, ("--no-embeddings",)).init().start()
+    young = tmp_path / "t" / "memlocket-bench-young"
+    young.mkdir()
+    try:
+        pid = int(home.discovery["pid"])
+        an_hour_ago = left.stat().st_mtime - 3600
+        os.utime(left, (an_hour_ago, an_hour_ago))
+        done = outside.cli("bench", "--locomo", str(locomo_file(tmp_path)), "--no-embeddings")
+        assert done.returncode == 0
+        assert [path for path in (tmp_path / "t").iterdir() if path.is_dir()] == [young]
+        wait_until(lambda: not is_alive(pid), 10, "the daemon that was left is gone")
+    finally:
+        if home.process is not None and home.process.poll() is None:
+            home.process.kill()
+            home.process.wait(10)
 
 
 def test_sigterm_takes_daemon_and_vault_away(outside: SandboxDaemon, tmp_path: Path) -> None:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import os
+import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import service_process
 
+ABANDONED_SECONDS = 600.0
 _KEYRING_OFF = "keyring.backends.null.Keyring"
 
 
@@ -33,6 +39,30 @@ class TemporaryDaemon:
 
 
 @contextlib.contextmanager
+def _held(home: Path) -> Generator[None]:
+    """Lock the folder while this process lives; BlockingIOError if another one holds it."""
+    descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_abandoned(environ: Mapping[str, str], prefix: str) -> None:
+    """What a killed run left behind, its daemon too: ours, old, and held by nobody."""
+    for home in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with contextlib.suppress(OSError, MemlocketError):
+            info = home.lstat()
+            is_ours = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+            if not is_ours or time.time() - info.st_mtime < ABANDONED_SECONDS:
+                continue
+            with _held(home):
+                service_process.stop_daemon({**environ, "MEMLOCKET_HOME": os.fspath(home)})
+                shutil.rmtree(home)
+
+
+@contextlib.contextmanager
 def temporary_daemon(
     environ: Mapping[str, str],
     purpose: str,
@@ -48,7 +78,9 @@ def temporary_daemon(
     from memory_manager.vault.key_file import create_key_file
     from memory_manager.vault.setup import create_vault
 
-    with tempfile.TemporaryDirectory(prefix=f"memlocket-{purpose}-") as folder:
+    prefix = f"memlocket-{purpose}-"
+    _remove_abandoned(environ, prefix)
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, _held(Path(folder)):
         home = Path(folder)
         daemon = TemporaryDaemon(
             home, {**environ, "MEMLOCKET_HOME": folder, "PYTHON_KEYRING_BACKEND": _KEYRING_OFF}
