@@ -18,6 +18,14 @@ MODELS = "models"
 MODEL_FIXTURES = frozenset({"models_folder", "minilm", "e5"})  # prepared once a process, minutes
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="crash, growth and property tests with their full counts: half an hour more",
+    )
+
+
 def pytest_report_header() -> list[str]:
     """Versions that decide results: SQLCipher and the embedding stack."""
     from sqlcipher3 import dbapi2
@@ -53,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group(item: pytest.Item) -> str:
     fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
     return MODELS if MODEL_FIXTURES.intersection(fixtures) else item.nodeid.partition("::")[0]
+
+
+@pytest.fixture(scope="session")
+def thorough(pytestconfig: pytest.Config) -> bool:
+    """Whether counts are those of the contracts, or a share of them that every change runs."""
+    return bool(pytestconfig.getoption("--thorough"))
 
 
 @pytest.fixture(scope="session")

@@ -153,18 +153,12 @@ def _crash(home: Path, kills: int, seed: int) -> tuple[int, int]:
     return ledger.acknowledged, len(ledger.memories)
 
 
-@pytest.mark.timeout(120)
-def test_kill_9_under_load_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    acknowledged, memories = _crash(tmp_path / "home", kills=12, seed=7)
-    assert acknowledged > 60
-    assert memories > 30
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(2_400)
-def test_200_random_kills_under_load_lose_no_acknowledged_write(tmp_path: Path) -> None:
+def test_random_kills_under_load_lose_no_acknowledged_write(tmp_path: Path, thorough: bool) -> None:
+    kills = 200 if thorough else 40
     # on four vaults in turn: the check after each kill reads every memory there is
-    crashed = [_crash(tmp_path / f"home{turn}", kills=50, seed=200 + turn) for turn in range(4)]
+    crashed = [_crash(tmp_path / f"home{x}", kills=kills // 4, seed=200 + x) for x in range(4)]
     acknowledged, memories = (sum(counts) for counts in zip(*crashed, strict=True))
-    print(f"\n200 kills: {acknowledged} acknowledged writes, {memories} memories, none lost")
-    assert acknowledged > 2_000
+    print(f"\n{kills} kills: {acknowledged} acknowledged writes, {memories} memories, none lost")
+    assert acknowledged > 10 * kills

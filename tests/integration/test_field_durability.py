@@ -110,8 +110,8 @@ def test_f01_stop_right_after_an_answer_keeps_the_row(tmp_path: Path, end: str) 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("end", ENDS)
-def test_f01_fifty_rounds(tmp_path: Path, end: str) -> None:
-    _stop_right_after_an_answer(tmp_path / "home", end, rounds=50)
+def test_f01_rounds_of_writing_and_ending(tmp_path: Path, end: str, thorough: bool) -> None:
+    _stop_right_after_an_answer(tmp_path / "home", end, rounds=50 if thorough else 10)
 
 
 def test_f02_files_as_a_power_cut_leaves_them_open_with_every_acknowledged_row(

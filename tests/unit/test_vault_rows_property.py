@@ -202,11 +202,9 @@ class MemoryLife(RuleBasedStateMachine):
             assert queries.get_row(self.connection, memory_id, include_deleted=True) is None
 
 
-@pytest.mark.parametrize(
-    ("examples", "steps"),
-    [(8, 20), pytest.param(100, 50, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
-)
-def test_life_of_memories_keeps_its_invariants(examples: int, steps: int) -> None:
+@pytest.mark.timeout(600)
+def test_life_of_memories_keeps_its_invariants(thorough: bool) -> None:
+    examples, steps = (100, 50) if thorough else (15, 25)
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         MemoryLife,
         settings=settings(
