@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,25 +38,26 @@ def pytest_report_header() -> list[str]:
     return [f"sqlite {dbapi2.sqlite_version}, sqlcipher {cipher}, embeddings {embed}"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """One process a file, the long ones first; model tests without their libraries skip."""
+    needed = ("torch", "sentence_transformers", "onnxruntime", "tokenizers")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    skip = pytest.mark.skip(reason=f"embedding stack absent: {', '.join(missing)}")
     rank: dict[str, int] = {}
     for item in items:
         group = _group(item)
+        # before xdist reads it
         item.add_marker(pytest.mark.xdist_group(group))
         if group == MODELS:
             rank[group] = 0
         elif item.get_closest_marker("slow"):
             rank[group] = 1
-    items.sort(key=lambda item: rank.get(_group(item), 2))
-    needed = ("torch", "sentence_transformers", "onnxruntime", "tokenizers")
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if not missing:
-        return
-    skip = pytest.mark.skip(reason=f"embedding stack absent: {', '.join(missing)}")
-    for item in items:
-        if item.get_closest_marker("embed"):
+        if missing and item.get_closest_marker("embed"):
             item.add_marker(skip)
+    yield
+    # after the order was drawn at random
+    items.sort(key=lambda item: rank.get(_group(item), 2))
 
 
 def _group(item: pytest.Item) -> str:
