@@ -21,7 +21,7 @@ TORCH_SPEC_VARIABLE = "MEMLOCKET_TORCH_SPEC"  # instead of the pinned version of
 WINDOWS = sys.platform == "win32"
 NEW_PIP = "pip>=25.1"  # older ones do not know --group
 SHOWN_OUTPUT_CHARACTERS = 2000
-PARALLEL = ["--numprocesses=2", "--dist=loadgroup"]  # a later -n 0 runs in one process
+PARALLEL = ["--numprocesses=2", "--dist=loadfile"]  # one process a file; -n 0 runs all in one
 APT_LINE = "sudo apt install python3-venv   (or install uv)"
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
-MODELS = "models"
-MODEL_FIXTURES = frozenset({"models_folder", "minilm", "e5"})  # prepared once a process, minutes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,31 +36,18 @@ def pytest_report_header() -> list[str]:
     return [f"sqlite {dbapi2.sqlite_version}, sqlcipher {cipher}, embeddings {embed}"]
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """One process a file, the long ones first; model tests without their libraries skip."""
+    """The long files first, whatever order was drawn; model tests without their libraries skip."""
+    yield
     needed = ("torch", "sentence_transformers", "onnxruntime", "tokenizers")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     skip = pytest.mark.skip(reason=f"embedding stack absent: {', '.join(missing)}")
-    rank: dict[str, int] = {}
+    long_files = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:
-        group = _group(item)
-        # before xdist reads it
-        item.add_marker(pytest.mark.xdist_group(group))
-        if group == MODELS:
-            rank[group] = 0
-        elif item.get_closest_marker("slow"):
-            rank[group] = 1
         if missing and item.get_closest_marker("embed"):
             item.add_marker(skip)
-    yield
-    # after the order was drawn at random
-    items.sort(key=lambda item: rank.get(_group(item), 2))
-
-
-def _group(item: pytest.Item) -> str:
-    fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
-    return MODELS if MODEL_FIXTURES.intersection(fixtures) else item.nodeid.partition("::")[0]
+    items.sort(key=lambda item: item.path not in long_files)
 
 
 @pytest.fixture(scope="session")
@@ -89,17 +74,25 @@ def shared_folder() -> Path:
 def models_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where this session's models are; MEMLOCKET_TEST_MODELS keeps them for the next session."""
     chosen = os.environ.get("MEMLOCKET_TEST_MODELS")
-    return Path(chosen) if chosen else tmp_path_factory.mktemp("prepared") / "models"
+    if chosen:
+        return Path(chosen)
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the processes of one run share them
+        return tmp_path_factory.getbasetemp().parent / "prepared"
+    return tmp_path_factory.mktemp("prepared") / "models"
 
 
 def _prepared(folder: Path, model_id: str) -> PreparedModel:
+    import filelock  # comes with torch
+
     from memory_manager.recall.models.installed import read_model
     from memory_manager.recall.models.prepare import prepare
 
-    try:
-        return read_model(folder / model_id)
-    except FileNotFoundError:
-        return prepare(model_id, folder)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with filelock.FileLock(f"{folder}.lock"):
+        try:
+            return read_model(folder / model_id)
+        except FileNotFoundError:
+            return prepare(model_id, folder)
 
 
 @pytest.fixture(scope="session")
