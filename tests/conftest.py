@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,14 @@ def pytest_report_header() -> list[str]:
     connection.close()
     embed = "installed" if importlib.util.find_spec("sentence_transformers") else "absent"
     return [f"sqlite {dbapi2.sqlite_version}, sqlcipher {cipher}, embeddings {embed}"]
+
+
+def pytest_configure() -> None:
+    """Interrupts work, also in a run that a shell put into the background or under nohup."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None:
+        signal.signal(hangup, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -124,7 +124,10 @@ async def versions(daemon: Daemon, call: Call, arguments: Mapping[str, object]) 
     memory_id = memory_id_of(arguments)
 
     def read(connection: Connection) -> list[MemoryVersion]:
-        _reachable(connection, call, memory_id, Access.LEDGER_READ, deleted=call.caller.is_owner)
+        if call.caller.is_owner:
+            _reachable(connection, call, memory_id, Access.LEDGER_READ, deleted=True)
+        else:
+            _readable(connection, call, memory_id)
         return queries.versions(connection, memory_id)
 
     found = await daemon.store().read(read)
