@@ -1,4 +1,4 @@
-"""Tools for work in progress: state, timeline, TODOs, decisions, restart snapshots, projects.
+"""Tools for work in progress: state, timeline, reminders, decisions, restart snapshots, projects.
 
 Contract: xmemo.md 11.5, 11.6.
 """
@@ -42,7 +42,7 @@ _METADATA: Final = Argument("metadata_json", "JSON object")
 _TTL: Final = Argument("ttl_seconds", "0 = never expires", Kind.WHOLE)
 _STATUS: Final = Argument("item_status", "% means any", default="open")
 _DUE: Final = Argument("due_at", "RFC 3339 time")
-_TODO_ID: Final = Argument("todo_id", "id of the TODO", required=True)
+_REMINDER_ID: Final = Argument("todo_id", "id of the reminder", required=True)
 _STATE_KEY: Final = Argument("state_key", default="active_task")
 
 
@@ -153,36 +153,36 @@ def _by_action(
     return run
 
 
-_TODO_LIST: Final = (reminders.list_reminders, _listed("reminders"))
-_TODO_ADD: Final = (reminders.create_reminder, _changed("Added"))
-_TODO_DONE: Final = (reminders.complete_reminder, _changed("Completed"))
-_LIST_TODOS: Final = (_STATUS, _LIMIT, _SCOPE, _ANY_BUCKET, Argument("due_before"))
-_NEW_TODO: Final = (Argument("content", required=True), _DUE, _SCOPE, _WORK_BUCKET)
+_REMINDERS_SHOWN: Final = (reminders.list_reminders, _listed("reminders"))
+_REMINDER_ADDED: Final = (reminders.create_reminder, _changed("Added"))
+_REMINDER_DONE: Final = (reminders.complete_reminder, _changed("Completed"))
+_REMINDER_FILTERS: Final = (_STATUS, _LIMIT, _SCOPE, _ANY_BUCKET, Argument("due_before"))
+_NEW_REMINDER: Final = (Argument("content", required=True), _DUE, _SCOPE, _WORK_BUCKET)
 
 
-def _todo_tools(add: str, show: str, done: str, id_argument: Argument) -> tuple[Tool, ...]:
-    """The three tools of TODOs; clients know them under two sets of names."""
+def _reminder_tools(add: str, show: str, done: str, id_argument: Argument) -> tuple[Tool, ...]:
+    """The three tools of reminders; clients also know them as todos."""
     return (
         Tool(
             add,
             "Note something to do later, maybe with a time.",
             Access.WRITE,
-            writing(*_TODO_ADD),
-            _NEW_TODO,
+            writing(*_REMINDER_ADDED),
+            _NEW_REMINDER,
         ),
         Tool(
             show,
-            "List TODOs, the open ones unless asked otherwise.",
+            "List reminders, the open ones unless asked otherwise.",
             Access.READ,
-            reading(*_TODO_LIST),
-            _LIST_TODOS,
+            reading(*_REMINDERS_SHOWN),
+            _REMINDER_FILTERS,
             read_only=True,
         ),
         Tool(
             done,
-            "Mark a TODO as done.",
+            "Mark a reminder as done.",
             Access.WRITE,
-            writing(*_TODO_DONE),
+            writing(*_REMINDER_DONE),
             (id_argument, Argument("note")),
             idempotent=True,
         ),
@@ -239,14 +239,21 @@ WORK_TOOLS: Final = (
         ),
         read_only=True,
     ),
-    *_todo_tools("create_memory_todo", "list_memory_todos", "complete_memory_todo", _TODO_ID),
+    *_reminder_tools(
+        "create_memory_todo", "list_memory_todos", "complete_memory_todo", _REMINDER_ID
+    ),
     Tool(
         "todo",
-        "Add, list or complete TODOs.",
+        "Add, list or complete reminders.",
         Access.READ,
         _by_action(
-            {"list": _TODO_LIST},
-            {"add": _TODO_ADD, "create": _TODO_ADD, "complete": _TODO_DONE, "done": _TODO_DONE},
+            {"list": _REMINDERS_SHOWN},
+            {
+                "add": _REMINDER_ADDED,
+                "create": _REMINDER_ADDED,
+                "complete": _REMINDER_DONE,
+                "done": _REMINDER_DONE,
+            },
             "list",
         ),
         (
@@ -263,7 +270,7 @@ WORK_TOOLS: Final = (
     ),
     Tool(
         "create_restart_snapshot",
-        "Keep where you stopped: state, events, open TODOs and decisions.",
+        "Keep where you stopped: state, events, open reminders and decisions.",
         Access.WRITE,
         writing(restart.create_restart_snapshot, lambda body: f"Snapshot: {body.get('id')}"),
         (
@@ -331,7 +338,7 @@ WORK_TOOLS: Final = (
     ),
     Tool(
         "get_project_context",
-        "Get a project's memories, state, open TODOs and decisions as one text.",
+        "Get a project's memories, state, open reminders and decisions as one text.",
         Access.READ,
         reading(overview.get_project_context, _project),
         (
@@ -343,12 +350,12 @@ WORK_TOOLS: Final = (
     ),
     Tool(
         "project",
-        "A project's context, or its timeline, TODOs or decisions.",
+        "A project's context, or its timeline, reminders or decisions.",
         Access.READ,
         _by_action(
             {
                 "context": (overview.get_project_context, _project),
-                "todos": _TODO_LIST,
+                "todos": _REMINDERS_SHOWN,
                 "decisions": (decisions.list_decisions, _listed("decisions")),
                 "timeline": (timeline.get_timeline, _listed("events")),
             },
@@ -367,7 +374,7 @@ WORK_TOOLS: Final = (
         ),
         read_only=True,
     ),
-    *_todo_tools(
+    *_reminder_tools(
         "create_reminder",
         "list_reminders",
         "complete_reminder",

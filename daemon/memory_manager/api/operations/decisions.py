@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from memory_manager.api.calls import Call
 from memory_manager.api.item_requests import parse_decision, parse_resolution, parse_status_list
 from memory_manager.api.operations.answer import Answer, Written, written
-from memory_manager.api.operations.item_access import dual_item, item_of_kind, list_answer
+from memory_manager.api.operations.item_access import (
+    created_item,
+    dual_item,
+    item_of_kind,
+    list_answer,
+)
 from memory_manager.api.operations.memory import memory_id_of
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault.idempotency import IdempotencyKey
@@ -20,13 +25,7 @@ async def create_decision(
     daemon: Daemon, call: Call, arguments: Mapping[str, object], key: IdempotencyKey | None
 ) -> Answer:
     """A new open decision, flat and as ``decision``."""
-    draft = parse_decision(arguments)
-
-    def work(transaction: Transaction, call: Call) -> Written:
-        outcome = daemon.memories.remember(transaction, draft, call.attribution)
-        return Written(201, dual_item("decision", outcome.row, call))
-
-    return await written(daemon, call, key, work)
+    return await created_item(daemon, call, parse_decision(arguments), "decision", key)
 
 
 async def list_decisions(daemon: Daemon, call: Call, arguments: Mapping[str, object]) -> Answer:

@@ -10,14 +10,16 @@ from memory_manager.api.answers import json_text
 from memory_manager.api.calls import Call
 from memory_manager.api.item_requests import ItemListRequest
 from memory_manager.api.items import MAX_ANSWER_BYTES, fitting_items, row_item
-from memory_manager.api.operations.answer import Answer
+from memory_manager.api.operations.answer import Answer, Written, written
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import now_ms
 from memory_manager.security.gate import Surface, may_recall
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import items, queries
-from memory_manager.vault.rows import MemoryRow, RecordKind
+from memory_manager.vault.idempotency import IdempotencyKey
+from memory_manager.vault.rows import MemoryDraft, MemoryRow, RecordKind
+from memory_manager.vault.transaction import Transaction
 
 
 def readable_row(connection: Connection, record_id: MemoryId) -> MemoryRow | None:
@@ -42,6 +44,18 @@ def dual_item(name: str, row: MemoryRow, call: Call) -> dict[str, object]:
     """An item flat and once more under its own name: clients read one or the other."""
     item = row_item(row, call.identity)
     return {**item, "redactions": list(row.redactions), name: item}
+
+
+async def created_item(
+    daemon: Daemon, call: Call, draft: MemoryDraft, name: str, key: IdempotencyKey | None
+) -> Answer:
+    """201 with a new item, flat and under ``name``."""
+
+    def work(transaction: Transaction, call: Call) -> Written:
+        outcome = daemon.memories.remember(transaction, draft, call.attribution)
+        return Written(201, dual_item(name, outcome.row, call))
+
+    return await written(daemon, call, key, work)
 
 
 async def list_answer(

@@ -14,27 +14,20 @@ from memory_manager.api.ledger_requests import (
     parse_transactions,
 )
 from memory_manager.api.money import DEFAULT_CURRENCY
-from memory_manager.api.operations.answer import Answer, Written, answer, written
-from memory_manager.api.operations.item_access import dual_item, list_answer
+from memory_manager.api.operations.answer import Answer, answer
+from memory_manager.api.operations.item_access import created_item, list_answer
 from memory_manager.base.times import now_ms
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import items
 from memory_manager.vault.idempotency import IdempotencyKey
 from memory_manager.vault.items import Spent
-from memory_manager.vault.transaction import Transaction
 
 
 async def add_expense(
     daemon: Daemon, call: Call, arguments: Mapping[str, object], key: IdempotencyKey | None
 ) -> Answer:
     """A new expense, flat and as ``expense``; an amount below zero is money back."""
-    draft = parse_expense(arguments)
-
-    def work(transaction: Transaction, call: Call) -> Written:
-        outcome = daemon.memories.remember(transaction, draft, call.attribution)
-        return Written(201, dual_item("expense", outcome.row, call))
-
-    return await written(daemon, call, key, work)
+    return await created_item(daemon, call, parse_expense(arguments), "expense", key)
 
 
 async def list_ledger_transactions(

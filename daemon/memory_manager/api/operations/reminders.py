@@ -1,4 +1,4 @@
-"""Reminders, also called TODOs: made, listed, completed (xmemo.md 6.7)."""
+"""Reminders, which clients also call todos: made, listed, completed (xmemo.md 6.7)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from memory_manager.api.calls import Call
 from memory_manager.api.item_requests import parse_note, parse_reminder, parse_status_list
 from memory_manager.api.operations.answer import Answer, Written, written
-from memory_manager.api.operations.item_access import dual_item, item_of_kind, list_answer
+from memory_manager.api.operations.item_access import (
+    created_item,
+    dual_item,
+    item_of_kind,
+    list_answer,
+)
 from memory_manager.api.operations.memory import memory_id_of
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault.idempotency import IdempotencyKey
@@ -20,13 +25,7 @@ async def create_reminder(
     daemon: Daemon, call: Call, arguments: Mapping[str, object], key: IdempotencyKey | None
 ) -> Answer:
     """A new open reminder, flat and as ``reminder``."""
-    draft = parse_reminder(arguments)
-
-    def work(transaction: Transaction, call: Call) -> Written:
-        outcome = daemon.memories.remember(transaction, draft, call.attribution)
-        return Written(201, dual_item("reminder", outcome.row, call))
-
-    return await written(daemon, call, key, work)
+    return await created_item(daemon, call, parse_reminder(arguments), "reminder", key)
 
 
 async def list_reminders(daemon: Daemon, call: Call, arguments: Mapping[str, object]) -> Answer:

@@ -28,7 +28,7 @@ from memory_manager.service.daemon import Daemon
 from memory_manager.vault.idempotency import IdempotencyKey
 
 DEFAULT_PATH: Final = "skill/notes"
-MAX_TODOS: Final = 100
+MAX_REMINDERS: Final = 100
 
 Given = Mapping[str, object]
 Body = Mapping[str, object]
@@ -123,7 +123,7 @@ def _state_to_restore(given: Given) -> dict[str, object]:
 
 
 def _all_todos(given: Given) -> dict[str, object]:
-    return {**given, "item_status": given.get("item_status") or "%", "limit": MAX_TODOS}
+    return {**given, "item_status": given.get("item_status") or "%", "limit": MAX_REMINDERS}
 
 
 def _id_text(body: Body) -> object:
