@@ -94,7 +94,9 @@ def test_what_was_remembered_is_found_read_and_listed(answers: dict[str, Any]) -
 
 
 def test_the_feed_of_a_period_has_event_and_memory(answers: dict[str, Any]) -> None:
-    assert "The ferry leaves at seven" in json.dumps(answers["recall_activity"])
+    feed = json.dumps(answers["recall_activity"])
+    assert "The ferry leaves at seven" in feed
+    assert "Booked the ferry" in feed
 
 
 def test_a_reminder_is_listed_until_it_is_done(answers: dict[str, Any]) -> None:

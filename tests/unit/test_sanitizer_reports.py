@@ -103,6 +103,7 @@ KEPT: list[tuple[str, str]] = [
     ("13-x-prefix", "token: " + GH + "x" * 36),
     ("13-mark", "password=REDACTED token=***REDACTED*** key=[REDACTED]"),
     ("18-camel", "token = getAccessTokenSilentlyAndRedirectHome"),
+    ("18-expression", "password = form.cleaned_data['password']"),
     ("18-integrity", f'"integrity": "sha512-{D.of("b", 86)}==", "hash": "{D.of("h", 64)}"'),
     ("26-gitlab-hook", f"gitlab webhook {D.uuid()} was called"),
     ("26-datadog-sum", f"github.com/DataDog/datadog-go v4.8.3+incompatible h1:{D.of('b', 43)}="),
