@@ -27,7 +27,7 @@ from vault_harness import (
 from memory_manager.vault import integrity, slot_files
 from memory_manager.vault.connection import open_database
 from memory_manager.vault.errors import ReadOnly, RekeyFailed, WrongFile, WrongPassphrase
-from memory_manager.vault.paths import read_head
+from memory_manager.vault.paths import SQLITE_SUFFIXES, read_head
 from memory_manager.vault.status import VaultState
 
 WHOLE_VAULT = {
@@ -142,6 +142,16 @@ MANY = [pytest.param(number, marks=pytest.mark.slow) for number in range(5, 25)]
 def test_t04_copy_rekey_killed_at_random(made: Path, tmp_path: Path, run: int) -> None:
     home = fresh(made, tmp_path, "random")
     run_and_kill("rekey", home.root, f"t{random.Random().randrange(1, 1500)}")
+    check_whole(home)
+
+
+@pytest.mark.parametrize("suffix", SQLITE_SUFFIXES)
+def test_t04_what_a_copy_killed_early_leaves_is_cleared_at_the_next_unlock(
+    made: Path, tmp_path: Path, suffix: str
+) -> None:
+    home = fresh(made, tmp_path, "early")
+    copy = home.paths.rekey_copy
+    copy.with_name(copy.name + suffix).write_bytes(b"half a page")
     check_whole(home)
 
 

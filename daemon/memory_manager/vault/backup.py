@@ -23,7 +23,7 @@ from memory_manager.vault.connection import (
     pages_are_whole,
 )
 from memory_manager.vault.errors import BackupRefused, NeedsRepair, PassphraseRequired, ReadOnly
-from memory_manager.vault.paths import VaultPaths
+from memory_manager.vault.paths import SQLITE_SUFFIXES, VaultPaths
 from memory_manager.vault.slots import SlotType
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _temporary_copy(paths: VaultPaths) -> Generator[Path]:
     try:
         yield copy
     finally:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in SQLITE_SUFFIXES:
             copy.with_name(copy.name + suffix).unlink(missing_ok=True)
 
 

@@ -19,6 +19,8 @@ HEAD_BYTES = 16
 PLAINTEXT_MAGIC = b"SQLite format 3\0"
 REKEY_SUFFIX = ".rekey"
 PREVIOUS_SUFFIX = ".prev"
+SQLITE_SUFFIXES = ("", "-journal", "-wal", "-shm")
+"""A database file and what SQLite keeps beside it; a process killed early leaves a journal."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

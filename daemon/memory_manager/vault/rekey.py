@@ -29,7 +29,7 @@ from memory_manager.vault.errors import (
     VaultLocked,
     WrongPassphrase,
 )
-from memory_manager.vault.paths import VaultPaths, read_head
+from memory_manager.vault.paths import SQLITE_SUFFIXES, VaultPaths, read_head
 from memory_manager.vault.slots import SlotFile
 
 Step = Callable[[str], None]
@@ -187,7 +187,7 @@ def _fsync(path: Path) -> None:
 
 def remove_copy(paths: VaultPaths) -> None:
     """Delete ``vault.db.rekey`` and its companions, if any."""
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in SQLITE_SUFFIXES:
         leftover = paths.rekey_copy.with_name(paths.rekey_copy.name + suffix)
         if leftover.exists():  # a read-only disk refuses even to delete what is not there
             leftover.unlink()
