@@ -33,6 +33,32 @@ def test_contact_data_stays_unless_the_owner_says_otherwise(
         served.cli("settings", "auto_redact_pii", "off")
 
 
+def test_numbers_dialled_at_home_and_identity_numbers_go_once_the_owner_says_so(
+    owner: Wire, agent: Wire, bucket: str, redacting: None
+) -> None:
+    number, card = "030 " + "901820", "4111 1111 " + "1111 1111"
+    texts = [f"plumber {number} on weekdays", f"hotel paid with {card}"]
+
+    def stored() -> list[str]:
+        rows = [agent.remember(text, bucket=bucket) for text in texts]
+        return [agent.get(f"/v1/memories/{row['id']}").json["content"] for row in rows]
+
+    assert stored() == texts
+    for name, value in (("phone_region", "de"), ("redact_identity_numbers", True)):
+        assert owner.post("/v1/settings", {"name": name, "value": value}).status == 200
+    try:
+        assert owner.get("/v1/settings").json["settings"]["phone_region"] == "DE"
+        found = stored()
+        assert number not in found[0]
+        assert card not in found[1]
+    finally:
+        for name in ("phone_region", "redact_identity_numbers"):
+            assert owner.post("/v1/settings", {"name": name, "value": False}).status == 200
+    assert stored() == texts
+    unknown = owner.post("/v1/settings", {"name": "phone_region", "value": "XX"})
+    assert unknown.status == 422
+
+
 def test_a_setting_is_known_and_a_yes_or_no(redacting: None, owner: Wire, agent: Wire) -> None:
     assert owner.post("/v1/settings", {"name": "nothing", "value": True}).status == 422
     for value in ("on", 1, None):

@@ -45,10 +45,13 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     settings = add_command(
         commands, shared, "settings", run_settings, "show settings, or change one",
         "auto_redact_pii: also take e-mail addresses, phone numbers and postal addresses out of\n"
-        "what is remembered. Secrets are always taken out.",
+        "what is remembered. Secrets are always taken out.\n"
+        "phone_region: a country's two letters; with auto_redact_pii, telephone numbers as\n"
+        "dialled there go too.\n"
+        "redact_identity_numbers: also take out card, account and tax numbers.",
     )  # fmt: skip
     settings.add_argument("name", metavar="NAME", nargs="?", help="the setting to change")
-    settings.add_argument("value", choices=("on", "off"), nargs="?", help="its new value")
+    settings.add_argument("value", metavar="VALUE", nargs="?", help="on, off or a country")
 
 
 def run_approvals(arguments: argparse.Namespace, context: Context) -> int:
@@ -164,16 +167,22 @@ def _list_destructions(answer: _Entry, context: Context) -> int:
 
 def run_settings(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.name is not None and arguments.value is None:
-        raise Usage("Say on or off.")
+        raise Usage("Say the new value: on, off or a country's two letters.")
     with context.client() as client:
         if arguments.name is None:
             answer = client.settings()
         else:
-            answer = client.change_setting(arguments.name, _ON[arguments.value])
+            answer = client.change_setting(
+                arguments.name, _ON.get(arguments.value, arguments.value)
+            )
     values = cast("Mapping[str, object]", answer.get("settings") or {})
-    rows = [(name, "on" if value else "off") for name, value in sorted(values.items())]
+    rows = [(name, _shown(value)) for name, value in sorted(values.items())]
     context.console.result(answer, table(("SETTING", "VALUE"), rows))
     return EXIT_OK
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else "on" if value else "off"
 
 
 def _entries(answer: _Entry, name: str) -> Sequence[_Entry]:

@@ -212,7 +212,7 @@ class MemoryClient:
     def settings(self) -> JsonObject:
         return self.connection.request("GET", "/v1/settings").body
 
-    def change_setting(self, name: str, value: bool) -> JsonObject:
+    def change_setting(self, name: str, value: bool | str) -> JsonObject:
         return self._post("/v1/settings", {"name": name, "value": value})
 
     def sign_in_code(self) -> JsonObject:

@@ -18,6 +18,7 @@ from memory_manager.base.errors import InvalidInput, TooLarge
 from memory_manager.security.envelope import OPT_IN_KEY, VAULT_DEFAULT
 from memory_manager.security.errors import SanitizerFailed
 from memory_manager.security.redact import RULESET_VERSION, RowResult, sanitize_row
+from memory_manager.security.redact.sanitize import KEEP_PERSONAL, Personal
 from memory_manager.vault.item_fields import check_item, texts_of_item
 from memory_manager.vault.row_codec import encode_json
 from memory_manager.vault.rows import (
@@ -133,7 +134,7 @@ def prepare(
     *,
     reason: str | None = None,
     accepted: RowContents | None = None,
-    redact_contact_pii: bool = False,
+    personal: Personal = KEEP_PERSONAL,
 ) -> PreparedVersion:
     """Check the limits and clean the whole version, the writer's labels included.
 
@@ -160,7 +161,7 @@ def prepare(
         "reason": reason or None,
         "item": texts_of_item(contents.item),
     }
-    result = _sanitize(given, redact_contact_pii)
+    result = _sanitize(given, personal)
     clean = result.row
     metadata = {
         key: value
@@ -213,9 +214,14 @@ def dedupe_key(contents: RowContents) -> bytes:
     return hashlib.sha256(place.encode()).digest()[:16]
 
 
-def _sanitize(given: dict[str, Any], redact_contact_pii: bool) -> RowResult:
+def _sanitize(given: dict[str, Any], personal: Personal) -> RowResult:
     try:
-        return sanitize_row(given, redact_contact_pii=redact_contact_pii)
+        return sanitize_row(
+            given,
+            redact_contact_pii=personal.contact,
+            redact_identity_numbers=personal.identity_numbers,
+            phone_region=personal.phone_region,
+        )
     except Exception:  # noqa: S110 - fail closed; the error may hold the text, so it goes
         pass
     raise SanitizerFailed

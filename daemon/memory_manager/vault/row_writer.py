@@ -26,7 +26,7 @@ from memory_manager.vault.rows import (
     RowStatus,
     WriteStatus,
 )
-from memory_manager.vault.settings import AUTO_REDACT_PII, get_flag
+from memory_manager.vault.settings import personal_data
 
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
@@ -42,14 +42,13 @@ def prepare_for(
     *,
     accepted: RowContents | None = None,
 ) -> PreparedVersion:
-    """``prepare`` under the owner's setting for contact data."""
-    redact_contact_pii = get_flag(transaction.connection, AUTO_REDACT_PII)
+    """``prepare`` under the owner's settings for personal data."""
     return prepare(
         contents,
         writer,
         reason=reason,
         accepted=accepted,
-        redact_contact_pii=redact_contact_pii,
+        personal=personal_data(transaction.connection),
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memory_manager.base.errors import InvalidInput
+from memory_manager.security.redact.contact import is_phone_region
+from memory_manager.security.redact.sanitize import Personal
 from memory_manager.vault import audit
 
 if TYPE_CHECKING:
@@ -15,46 +17,85 @@ if TYPE_CHECKING:
     from memory_manager.vault.rows import Attribution
     from memory_manager.vault.transaction import Transaction
 
+SettingValue: TypeAlias = bool | str | None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flag:
     """One yes-or-no setting and what holds until the owner decides."""
 
     name: str
-    default: bool
+    default: bool = False
+
+    def checked(self, value: object) -> bool:
+        """The value as stored; InvalidInput for anything but true and false."""
+        if not isinstance(value, bool):
+            raise InvalidInput("This setting is true or false.", field="value")
+        return value
 
 
-AUTO_REDACT_PII: Final = Flag("auto_redact_pii", default=False)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Region:
+    """A country by its two letters (ISO 3166-1), or none."""
+
+    name: str
+    default: None = None
+
+    def checked(self, value: object) -> str | None:
+        """Upper case, None for false, null and "off"; InvalidInput for an unknown country."""
+        if value is None or value is False or value == "off":
+            return None
+        if not isinstance(value, str) or not is_phone_region(value.upper()):
+            raise InvalidInput("This setting is a country's two letters, or off.", field="value")
+        return value.upper()
+
+
+AUTO_REDACT_PII: Final = Flag("auto_redact_pii")
 """Also redact contact data (e-mail, phone, address). Credentials are always redacted."""
+REDACT_IDENTITY_NUMBERS: Final = Flag("redact_identity_numbers")
+"""Also redact card, account and tax numbers."""
+PHONE_REGION: Final = Region("phone_region")
+"""With ``auto_redact_pii``: telephone numbers as dialled in this country go too."""
 
-FLAGS: Final = {flag.name: flag for flag in (AUTO_REDACT_PII,)}
+SETTINGS: Final = {
+    setting.name: setting for setting in (AUTO_REDACT_PII, REDACT_IDENTITY_NUMBERS, PHONE_REGION)
+}
 """Every setting the vault knows, by name."""
 
 
-def get_flag(connection: Connection, flag: Flag) -> bool:
-    """The stored value, or the default."""
-    found = connection.execute("SELECT value FROM setting WHERE name = ?", (flag.name,)).fetchone()
-    return flag.default if found is None else json.loads(found[0]) is True
+def read_settings(connection: Connection) -> dict[str, SettingValue]:
+    """Every setting by name, as stored or by default."""
+    found = dict(connection.execute("SELECT name, value FROM setting").fetchall())
+    return {
+        name: json.loads(found[name]) if name in found else setting.default
+        for name, setting in SETTINGS.items()
+    }
 
 
-def set_flag(transaction: Transaction, flag: Flag, value: bool) -> None:
-    """Store the owner's decision."""
-    transaction.connection.execute(
-        "INSERT INTO setting(name, value) VALUES(?, ?)"
-        " ON CONFLICT(name) DO UPDATE SET value = excluded.value",
-        (flag.name, json.dumps(value)),
+def personal_data(connection: Connection) -> Personal:
+    """What of the owner's own data is taken out of every write."""
+    values = read_settings(connection)
+    region = values[PHONE_REGION.name]
+    return Personal(
+        contact=values[AUTO_REDACT_PII.name] is True,
+        identity_numbers=values[REDACT_IDENTITY_NUMBERS.name] is True,
+        phone_region=region if isinstance(region, str) else None,
     )
 
 
-def change_flag(transaction: Transaction, flag: Flag, value: bool, actor: Attribution) -> None:
-    """``set_flag`` with an entry in the audit."""
-    set_flag(transaction, flag, value)
-    audit.record(transaction, "setting.changed", None, actor, {"name": flag.name, "value": value})
+def change_setting(transaction: Transaction, name: str, value: object, actor: Attribution) -> None:
+    """Store the owner's decision, with an entry in the audit.
 
-
-def flag_by_name(name: str) -> Flag:
-    """The setting a person named; InvalidInput when there is none."""
-    try:
-        return FLAGS[name]
-    except KeyError:
-        raise InvalidInput("There is no such setting.", field="name") from None
+    InvalidInput for an unknown name or a value that the setting does not take.
+    """
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise InvalidInput("There is no such setting.", field="name")
+    checked = setting.checked(value)
+    transaction.connection.execute(
+        "INSERT INTO setting(name, value) VALUES(?, ?)"
+        " ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+        (name, json.dumps(checked)),
+    )
+    detail = {"name": name, "value": checked}
+    audit.record(transaction, "setting.changed", None, actor, detail)

@@ -23,7 +23,6 @@ from memory_manager.api.pages.owner import (
 )
 from memory_manager.api.pages.render import page
 from memory_manager.api.pages.sessions import Session
-from memory_manager.api.routes.settings import flags
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.api.rules import BodyType
 from memory_manager.auth.scopes import format_scopes
@@ -31,13 +30,15 @@ from memory_manager.base.errors import MemlocketError
 from memory_manager.base.times import now_ms
 from memory_manager.service.daemon import Daemon
 from memory_manager.service.logins import OWNER_ACTOR
-from memory_manager.vault import credentials, queries, settings
+from memory_manager.vault import credentials, queries
 from memory_manager.vault.credentials import Credential, Label
 from memory_manager.vault.errors import LockReason
 from memory_manager.vault.filters import RowFilter
+from memory_manager.vault.settings import change_setting, read_settings
 from memory_manager.vault.transaction import Transaction
 
 Form = dict[str, str]
+_ON: Final = {"on": True, "off": False}
 
 
 async def _approve(daemon: Daemon, form: Form) -> str:
@@ -76,10 +77,10 @@ async def _lock(daemon: Daemon, form: Form) -> str:
 
 
 async def _set(daemon: Daemon, form: Form) -> str:
-    flag = settings.flag_by_name(form.get("name", ""))
+    value = form.get("value", "")
 
     def work(transaction: Transaction) -> None:
-        settings.change_flag(transaction, flag, form.get("value") == "on", OWNER_ACTOR)
+        change_setting(transaction, form.get("name", ""), _ON.get(value, value), OWNER_ACTOR)
 
     await daemon.writable_store().write(work)
     return "Saved."
@@ -123,7 +124,7 @@ async def _me(request: web.Request, session: Session, **said: str) -> web.Respon
     daemon = daemon_of(request)
     desk = daemon.logins.desk
     store = daemon.lifecycle.peek()  # a page left open must not keep an idle vault open
-    contents: dict[str, object] = {"agents": [], "memories": None, "waiting": 0, "flags": {}}
+    contents: dict[str, object] = {"agents": [], "memories": None, "waiting": 0, "settings": {}}
     if store is not None:
         contents = await store.read(_contents)
     return page(
@@ -149,7 +150,7 @@ def _contents(connection: Connection) -> dict[str, object]:
         ],
         "memories": queries.count_rows(connection, RowFilter(), now),
         "waiting": queries.count_awaiting_destruction(connection),
-        "flags": flags(connection),
+        "settings": read_settings(connection),
     }
 
 

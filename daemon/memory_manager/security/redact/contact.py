@@ -32,6 +32,7 @@ _REMOTE_PATH: Final = late(r":(?:[/~.]|[\w-]+/)")
 _INTERNATIONAL: Final = late(
     r"(?<![\w+.])(?:\+|00(?=[1-9]\d{6}))[1-9]\d{0,3}(?:[ ().\u00a0/-]{0,2}\d{1,5}){2,7}(?![\w-])"
 )
+_DIGIT_RUN: Final = late(r"\d(?:[ ().\u00a0/-]{0,2}\d){6}")
 _LABELLED_PHONE: Final = late(
     r"(?i:\b(?:phones?|mobile|mobil|cell|cellphone|tel|telephone|telefon[eo]?|telefone|telem[oó]vel"
     r"|celular|m[oó]vil|handy|fax|whatsapp|portable|t[eé]l[eé]phone|telefoon|numer telefonu|cep"
@@ -75,8 +76,12 @@ _ADDRESS: Final = late(
 )
 
 
-def contact_details(text: str) -> Iterator[Hit]:
-    """E-mail addresses, phone numbers, postal lines and labelled handles."""
+def contact_details(text: str, phone_region: str | None = None) -> Iterator[Hit]:
+    """E-mail addresses, phone numbers, postal lines and labelled handles.
+
+    Telephone numbers without a label are those with their country code and, for a region, those
+    that are valid there.
+    """
     if "@" in text:
         for found in _EMAIL.finditer(text):
             if _is_personal_address(text, found):
@@ -85,6 +90,9 @@ def contact_details(text: str) -> Iterator[Hit]:
         for found in _INTERNATIONAL.finditer(text):
             if _is_phone_number(found[0]):
                 yield _hit(found.span(), "contact-phone", 1)
+    if phone_region is not None and _DIGIT_RUN.search(text):
+        for number in _phone_numbers().PhoneNumberMatcher(text, phone_region):
+            yield _hit((number.start, number.end), "contact-phone", 1)
     for found in _LABELLED_PHONE.finditer(text):
         if 7 <= sum(c.isdigit() for c in found[1]) <= MAX_PHONE_DIGITS:
             yield _hit(found.span(1), "contact-phone", 1)
@@ -108,6 +116,11 @@ def _hit(span: tuple[int, int], rule: str, specificity: int) -> Hit:
 def _phone_numbers() -> Any:
     # a large table of numbering plans, read at the first number only
     return importlib.import_module("phonenumbers")
+
+
+def is_phone_region(region: str) -> bool:
+    """Whether telephone numbers of this region (ISO 3166-1 alpha-2) are known."""
+    return region in _phone_numbers().SUPPORTED_REGIONS
 
 
 def _is_phone_number(candidate: str) -> bool:

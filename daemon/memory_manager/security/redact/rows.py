@@ -46,14 +46,16 @@ def sanitize_row(
     *,
     redact_contact_pii: bool = False,
     redact_identity_numbers: bool = False,
+    phone_region: str | None = None,
 ) -> RowResult:
     """The cleaned row and which rules fired in which field; the input is not changed.
 
-    The two flags take the owner's contact data, and card, account and tax numbers, out as well.
+    The two flags take the owner's contact data, and card, account and tax numbers, out as well;
+    with a region (ISO 3166-1 alpha-2) contact data has the telephone numbers dialled there too.
 
     Raises SanitizerFailed, without any part of the row, if it could not be checked.
     """
-    walker = _Walker(Personal(redact_contact_pii, redact_identity_numbers))
+    walker = _Walker(Personal(redact_contact_pii, redact_identity_numbers, phone_region))
     failed = False
     cleaned: dict[str, Any] = {}
     try:

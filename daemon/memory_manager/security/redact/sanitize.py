@@ -35,6 +35,7 @@ class Personal:
 
     contact: bool = False
     identity_numbers: bool = False
+    phone_region: str | None = None  # ISO 3166-1 alpha-2: numbers dialled there without +
 
 
 KEEP_PERSONAL: Final = Personal()
@@ -124,7 +125,7 @@ def _segment_hits(
     if len(segment) >= MIN_CHARACTERS:
         hits = scan(segment, budget)
     if personal.contact and segment:
-        hits += contact_details(segment)
+        hits += contact_details(segment, personal.phone_region)
     if personal.identity_numbers and segment:
         hits += identity_numbers(segment)
     if family is not Family.NONE:
