@@ -16,6 +16,7 @@ _MORE_ERRORS = (
     "cli.selftest",
     "client.errors",
     "recall.models.errors",
+    "sync.engine.errors",
     "sync.errors",
 )
 
