@@ -227,6 +227,11 @@ def test_imported_secrets_are_taken_out(target: SandboxDaemon, tmp_path: Path) -
     done = target.cli("import", str(tmp_path / "n.txt"))
     assert "In 1 of them a secret was taken out" in done.stderr
     assert secret not in target.cli("list", "--json").stdout
+    for options, mark in (((), "[REDACTED:"), (("--short-marks",), "[REDACTED]")):
+        written = tmp_path / f"out{len(options)}.jsonl"
+        asked = ("export", str(written), *options)
+        assert with_secrets(target, *asked, passphrase=PASSPHRASE).returncode == 0
+        assert f"the bot uses {mark}" in written.read_text()
 
 
 def test_many_records_go_in_batches_with_a_bar_on_a_terminal(

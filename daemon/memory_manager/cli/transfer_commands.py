@@ -65,6 +65,11 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--format", choices=("jsonl", "markdown"), default="jsonl", help="default: jsonl"
     )
     export.add_argument("--include-deleted", action="store_true", help="forgotten memories too")
+    export.add_argument(
+        "--short-marks",
+        action="store_true",
+        help="write [REDACTED] without its rule, which other secret scanners take for a finding",
+    )
     add_passphrase_fd(export)
 
 
@@ -250,7 +255,11 @@ def run_export(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         lines = context.as_admin(
             client,
-            lambda: _started(client.export_lines(include_deleted=arguments.include_deleted)),
+            lambda: _started(
+                client.export_lines(
+                    include_deleted=arguments.include_deleted, short_marks=arguments.short_marks
+                )
+            ),
             arguments.passphrase_fd,
         )
         with context.console.progress("export", None, "memories") as advance:

@@ -165,9 +165,11 @@ class MemoryClient:
         body: dict[str, Json] = {"records": list(records), "dry_run": dry_run}
         return self._post("/v1/memories/import", body, LONG_WORK_TIMEOUT_SECONDS)
 
-    def export_lines(self, *, include_deleted: bool = False) -> Iterator[bytes]:
+    def export_lines(
+        self, *, include_deleted: bool = False, short_marks: bool = False
+    ) -> Iterator[bytes]:
         """One compact JSON object per line; needs a fresh passphrase."""
-        query = {"include_deleted": include_deleted}
+        query = {"include_deleted": include_deleted, "short_marks": short_marks}
         return self.connection.stream_lines("/v1/memories/export", query=query)
 
     # -- agents

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from aiohttp import web
 from sqlcipher3.dbapi2 import Connection
@@ -28,6 +29,7 @@ from memory_manager.base.times import now_ms
 from memory_manager.capture.errors import InvalidRecord
 from memory_manager.capture.records import parse_record, record_as_json, record_from_row
 from memory_manager.capture.replay import ReplayOutcome, replay_record
+from memory_manager.security.redact.export import shorten_marks_in
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import queries
 from memory_manager.vault.errors import Conflict
@@ -46,7 +48,7 @@ _REFUSALS: Final = (Conflict, InvalidInput, InvalidRecord, NotFound, TooLarge)
 
 async def export(request: web.Request) -> web.StreamResponse:
     """Archive records of every kind, one per line, oldest first. An admin act: a fresh passphrase
-    is needed.
+    is needed. ``short_marks`` leaves the rule out of every redaction mark (redaction.md 7).
     """
     daemon = daemon_of(request)
     await asyncio.to_thread(daemon.lifecycle.require_admin)
@@ -55,19 +57,30 @@ async def export(request: web.Request) -> web.StreamResponse:
     chosen = RowFilter(
         include_deleted=fields.flag("include_deleted"), include_hidden=True, kinds=None
     )
+    rendering = shorten_marks_in if fields.flag("short_marks") else _as_it_is
     rowids = await store.read(lambda connection: queries.list_rowids(connection, chosen, now_ms()))
     response = web.StreamResponse()
     response.content_type = EXPORT_TYPE
     add_fixed_headers(response)
     await response.prepare(request)
     for start in range(0, len(rowids), _EXPORT_ROWS_AT_ONCE):
-        lines = await _export_lines(store, rowids[start : start + _EXPORT_ROWS_AT_ONCE], chosen)
+        some = rowids[start : start + _EXPORT_ROWS_AT_ONCE]
+        lines = await _export_lines(store, some, chosen, rendering)
         await response.write(lines)
     await response.write_eof()
     return response
 
 
-async def _export_lines(store: Store, rowids: list[int], chosen: RowFilter) -> bytes:
+def _as_it_is(record: dict[str, Any]) -> dict[str, Any]:
+    return record
+
+
+async def _export_lines(
+    store: Store,
+    rowids: list[int],
+    chosen: RowFilter,
+    rendering: Callable[[dict[str, Any]], dict[str, Any]],
+) -> bytes:
     def read(connection: Connection) -> bytes:
         lines: list[str] = []
         for rowid in rowids:
@@ -75,7 +88,7 @@ async def _export_lines(store: Store, rowids: list[int], chosen: RowFilter) -> b
             if row is None or (row.status == "deleted" and not chosen.include_deleted):
                 continue  # forgotten since the export began
             record = record_from_row(row, queries.versions(connection, row.id))
-            lines.append(json_text(record_as_json(record)) + "\n")
+            lines.append(json_text(rendering(record_as_json(record))) + "\n")
         return "".join(lines).encode("utf-8", "replace")
 
     return await store.read(read)
