@@ -18,6 +18,7 @@ _MORE_ERRORS = (
     "recall.models.errors",
     "sync.engine.errors",
     "sync.errors",
+    "sync.server.refusals",
 )
 
 

@@ -22,7 +22,7 @@ from memory_manager.base.errors import MemlocketError, NotFound
 from memory_manager.vault.errors import LockReason, VaultLocked, WrongPassphrase
 
 OWN_MODULES = ("memory_manager.base.private_files",)  # errors beside what raises them
-FACES = ("memory_manager.cli", "memory_manager.client")
+FACES = ("memory_manager.cli", "memory_manager.client", "memory_manager.sync.server")
 
 
 def _error_classes() -> list[type[MemlocketError]]:
