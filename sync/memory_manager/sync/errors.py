@@ -18,6 +18,7 @@ class SyncCode(enum.StrEnum):
     CLONED = "CLONED"
     EQUIVOCATION = "EQUIVOCATION"
     FORK = "FORK"
+    NOT_APPLIED = "NOT_APPLIED"  # a row opened, but the vault's own rules refuse what it says
     REVOKED_DEVICE = "REVOKED_DEVICE"
     ROLLBACK = "ROLLBACK"
     ROSTER_CHANGED = "ROSTER_CHANGED"
@@ -38,6 +39,7 @@ class SyncRefused(MemlocketError):
     code = "sync_refused"
     title = "Sync stopped"
     outcome = Outcome.ASK_USER
+    exit_code = 16
     default_message = "What the server sent does not verify; nothing of it was stored."
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Sync inside the vault's own transactions: what is sealed, applied, kept and acknowledged."""

@@ -1,0 +1,121 @@
+"""The one row that says which vault of which server this is and how far everything got.
+
+Contract: vault.md 8, 9. No row: sync is off, and nothing else of the ledger has a row either.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from memory_manager.sync.errors import SyncCode
+from memory_manager.sync.wire.payload import HybridTime
+from memory_manager.vault import state_rows
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+_COLUMNS: Final = (
+    "vault, device, server_url, server_key, n, g, own_seq, own_head, min_epoch, roster_idx,"
+    " roster_hash, clock_ms, clock_counter, paused, stop_code, seeding, breaker_until_ms,"
+    " wrap_cursor, last_contact_ms"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SyncState:
+    """``n`` and ``g`` are the verified global head, ``own_*`` the end of our own log, numbered or
+    not; times are UTC milliseconds. ``seeding``: rows from before sync are still to be sealed.
+    """
+
+    vault: bytes
+    device: bytes
+    server_url: str
+    server_key: bytes
+    n: int
+    g: bytes
+    own_seq: int
+    own_head: bytes
+    min_epoch: int
+    roster_idx: int
+    roster_hash: bytes
+    clock: HybridTime
+    paused: bool
+    stop_code: SyncCode | None
+    seeding: bool
+    breaker_until_ms: int  # until then the owner has agreed to many deletions
+    wrap_cursor: int
+    last_contact_ms: int | None
+
+
+def read(connection: Connection) -> SyncState | None:
+    """The state, None while sync is off."""
+    found = connection.execute(f"SELECT {_COLUMNS} FROM sync_state").fetchone()
+    if found is None:
+        return None
+    values = dict(zip(_COLUMNS.split(", "), found, strict=True))
+    clock = HybridTime(values.pop("clock_ms"), values.pop("clock_counter"), values["device"].hex())
+    stop_code = values.pop("stop_code")
+    flags = {name: bool(values.pop(name)) for name in ("paused", "seeding")}
+    return SyncState(**values, **flags, clock=clock, stop_code=stop_code and SyncCode(stop_code))
+
+
+def require(connection: Connection) -> SyncState:
+    """The state of a vault in which sync is on; LookupError otherwise."""
+    state = read(connection)
+    if state is None:
+        raise LookupError("sync is off")
+    return state
+
+
+def must_enrol_again(connection: Connection) -> bool:
+    """Whether this database came from another device: a restored backup, or a new id was minted.
+
+    Nothing is sealed or pushed under the old log then, ever.
+    """
+    state = read(connection)
+    return state is not None and state.device != state_rows.read_identity(connection).device
+
+
+def pause(transaction: Transaction, paused: bool) -> None:
+    """The owner's wish; writes are sealed all the same."""
+    transaction.connection.execute("UPDATE sync_state SET paused = ?", (int(paused),))
+
+
+def stop(transaction: Transaction, code: SyncCode | None) -> None:
+    """Stop with the code of an alarm that asks a person; None: go on."""
+    value = None if code is None else code.value
+    transaction.connection.execute("UPDATE sync_state SET stop_code = ?", (value,))
+
+
+def contacted(transaction: Transaction) -> None:
+    """The server answered something that verified."""
+    transaction.connection.execute(
+        "UPDATE sync_state SET last_contact_ms = ?", (transaction.now_ms,)
+    )
+
+
+def set_wrap_cursor(transaction: Transaction, cursor: int) -> None:
+    """How far replaced wraps were fetched."""
+    transaction.connection.execute("UPDATE sync_state SET wrap_cursor = ?", (cursor,))
+
+
+def set_server(transaction: Transaction, url: str) -> None:
+    """Another address of the same server; its key stays pinned."""
+    transaction.connection.execute("UPDATE sync_state SET server_url = ?", (url,))
+
+
+def raise_min_epoch(transaction: Transaction, epoch: int) -> None:
+    """Refuse rows sealed under an epoch before this one; never lower than it is."""
+    transaction.connection.execute("UPDATE sync_state SET min_epoch = max(min_epoch, ?)", (epoch,))
+
+
+def confirm_deletions(transaction: Transaction, for_ms: int = 3_600_000) -> None:
+    """The owner has agreed to the deletions that stopped a pull; clears that stop."""
+    transaction.connection.execute(
+        "UPDATE sync_state SET breaker_until_ms = ?,"
+        " stop_code = CASE stop_code WHEN 'BREAKER' THEN NULL ELSE stop_code END",
+        (transaction.now_ms + for_ms,),
+    )
