@@ -18,6 +18,7 @@ _MORE_ERRORS = (
     "recall.models.errors",
     "sync.engine.errors",
     "sync.errors",
+    "sync.membership.errors",
     "sync.server.refusals",
 )
 

@@ -25,12 +25,14 @@ EXIT_CODES: dict[int, str] = {
     13: "the vault is read-only or rolled back",
     14: "there is no vault, or there is one already",
     15: "the vault was written by a newer version",
+    16: "sync is off, stopped, refused something, or its server is out of reach",
     EXIT_INTERRUPTED: "interrupted with Ctrl-C",
 }
 """The one table of exit codes; README prints it and a test compares the two."""
 
 _PACKAGES_WITH_ERRORS = (
-    "auth", "capture", "recall", "recall.models", "security", "service", "vault",
+    "auth", "capture", "recall", "recall.models", "security", "service", "sync", "sync.engine",
+    "sync.membership", "vault",
 )  # fmt: skip
 _BY_STATUS = {400: 2, 401: 11, 403: 11, 404: 4, 409: 2, 413: 2, 415: 2, 422: 2, 423: 10, 503: 6}
 

@@ -14,6 +14,7 @@ class SyncUnreachable(MemlocketError):
     code = "sync_unreachable"
     title = "Sync server out of reach"
     outcome = Outcome.RETRY_LATER
+    exit_code = 16
     default_message = "The sync server gives no usable answer; nothing was changed."
     default_hint = "Memlocket tries again by itself."
 
@@ -30,6 +31,7 @@ class SyncServerRefused(MemlocketError):
     code = "sync_server_refused"
     title = "Refused by the sync server"
     outcome = Outcome.ASK_USER
+    exit_code = 16
     default_message = "The sync server refused the request."
 
     def __init__(
@@ -63,6 +65,7 @@ class SyncOff(MemlocketError):
     code = "sync_off"
     title = "Sync is off"
     outcome = Outcome.ASK_USER
+    exit_code = 16
     default_message = "This vault is not synced with a server."
     default_hint = "Set it up or join first: memlocket sync --help"
 
@@ -73,5 +76,6 @@ class NothingToConfirm(MemlocketError):
     code = "sync_nothing_to_confirm"
     title = "Nothing to confirm"
     outcome = Outcome.ASK_USER
+    exit_code = 16
     default_message = "Sync does not wait for that confirmation."
     default_hint = "See: memlocket sync status"
