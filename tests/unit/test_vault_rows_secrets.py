@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import string
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.security.envelope import OPT_IN_KEY, VAULT_DEFAULT
 from memory_manager.security.errors import SanitizerFailed
+from memory_manager.security.redact import RowResult
 from memory_manager.vault import prepared_version, settings
 from memory_manager.vault.idempotency import IdempotencyKey
 from memory_manager.vault.rows import (
@@ -133,6 +135,30 @@ def test_row_says_which_rules_fired(vault: SmallVault) -> None:
     assert clean.ruleset_version == dirty.ruleset_version != ""
 
 
+@pytest.mark.parametrize("version", [1, 2], ids=["first", "later"])
+def test_what_older_rules_let_through_is_read_under_the_present_ones(
+    vault: SmallVault, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = made_up_token(3)
+    old = MemoryDraft(f"use {token}", f"keys/{token}", metadata={"k": [token]}, semantic_key=token)
+    with monkeypatch.context() as no_rules_yet:
+        no_rules_yet.setattr(prepared_version, "RULESET_VERSION", "0")
+        no_rules_yet.setattr(
+            prepared_version,
+            "sanitize_row",
+            lambda row, **_: RowResult(dict(row), (), False, False),
+        )
+        row = vault.write(lambda tx: vault.memories.remember(tx, old, writer())).row
+    assert token.encode() in vault.dump()
+    if version == 2:
+        change = MemoryChange(importance=0.5)
+        vault.write(lambda tx: vault.memories.update(tx, row.id, change, writer()))
+    shown = [*vault.listed(), *vault.versions(row.id)]
+    assert len(shown) == 1 + version
+    assert token not in repr([dataclasses.asdict(one) for one in shown])
+    assert all((one.content or "").startswith("use [REDACTED:") for one in shown)
+
+
 def test_two_keys_with_secrets_do_not_collapse_into_one_memory(vault: SmallVault) -> None:
     first = vault.remember("one", semantic_key=f"slot:{made_up_token(1)}")
     second = vault.remember("two", semantic_key=f"slot:{made_up_token(2)}")
@@ -187,30 +213,37 @@ def test_f35_ids_in_metadata_never_become_the_attribution(vault: SmallVault) -> 
 
 
 def test_contact_data_is_kept_until_the_owner_decides(vault: SmallVault) -> None:
-    assert vault.read(lambda c: settings.get_flag(c, settings.AUTO_REDACT_PII)) is False
+    assert vault.read(lambda c: settings.read_settings(c)["auto_redact_pii"]) is False
     text = "write to jane.doe@example.org about it"
     assert vault.remember(text).row.content == text
-    vault.write(lambda tx: settings.set_flag(tx, settings.AUTO_REDACT_PII, True))
-    assert vault.read(lambda c: settings.get_flag(c, settings.AUTO_REDACT_PII)) is True
-    with pytest.raises(InvalidInput):
-        settings.flag_by_name("no_such_setting")
+    vault.write(lambda tx: settings.change_setting(tx, "auto_redact_pii", True, writer()))
+    assert vault.read(lambda c: settings.read_settings(c)["auto_redact_pii"]) is True
+    for name, value in (
+        ("no_such_setting", True),
+        ("auto_redact_pii", "on"),
+        ("phone_region", "X"),
+    ):
+        with pytest.raises(InvalidInput):
+            vault.write(lambda tx, n=name, v=value: settings.change_setting(tx, n, v, writer()))
 
 
 def test_owners_decision_reaches_the_sanitizer(
     vault: SmallVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[bool] = []
+    seen: list[dict[str, Any]] = []
     original = prepared_version.sanitize_row
 
-    def spy(row: Any, *, redact_contact_pii: bool = False) -> Any:
-        seen.append(redact_contact_pii)
-        return original(row, redact_contact_pii=redact_contact_pii)
+    def spy(row: Any, **decided: Any) -> Any:
+        seen.append(decided)
+        return original(row, **decided)
 
     monkeypatch.setattr(prepared_version, "sanitize_row", spy)
     vault.remember("one")
-    vault.write(lambda tx: settings.set_flag(tx, settings.AUTO_REDACT_PII, True))
+    decided = {"auto_redact_pii": True, "redact_identity_numbers": True, "phone_region": "pt"}
+    for name, value in decided.items():
+        vault.write(lambda tx, n=name, v=value: settings.change_setting(tx, n, v, writer()))
     vault.remember("two")
-    assert seen == [False, True]
+    assert [tuple(call.values()) for call in seen] == [(False, False, None), (True, True, "PT")]
 
 
 def test_failing_sanitizer_refuses_the_write_and_shows_nothing(

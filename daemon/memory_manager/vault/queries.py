@@ -5,7 +5,7 @@ Nothing here filters by itself except where it says so: recall joins ``RowFilter
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memory_manager.base.identifiers import MemoryId, memory_id_from_bytes
@@ -21,6 +21,7 @@ from memory_manager.vault.row_codec import (
     version_slot,
 )
 from memory_manager.vault.rows import MemoryRow, MemoryVersion, RecordKind
+from memory_manager.vault.second_pass import under_present_rules
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -69,7 +70,7 @@ def rows_by_rowid(connection: Connection, rowids: Iterable[int]) -> dict[int, Me
             f" WHERE r.rowid IN ({marks}) AND r.status <> 'deleted'",
             part,
         ):
-            row = decode_row(columns)
+            row = _row(columns)
             found[row.rowid] = row
     return found
 
@@ -98,7 +99,7 @@ def list_rows(
         f" ORDER BY r.{axis} {direction}, r.rowid {direction}",
         [*parameters, limit, offset],
     )
-    return [decode_row(columns) for columns in rows]
+    return [_row(columns) for columns in rows]
 
 
 def list_rowids(connection: Connection, row_filter: RowFilter, now_ms: int) -> list[int]:
@@ -140,7 +141,7 @@ def versions_of_rowid(connection: Connection, rowid: int) -> list[MemoryVersion]
         " ORDER BY v.slot",
         [version_slot(rowid, 0), version_slot(rowid, MAX_VERSION)],
     )
-    return [decode_version(columns, kind) for columns in rows]
+    return [under_present_rules(decode_version(columns, kind)) for columns in rows]
 
 
 def version(connection: Connection, rowid: int, number: int) -> MemoryVersion | None:
@@ -152,7 +153,7 @@ def version(connection: Connection, rowid: int, number: int) -> MemoryVersion | 
     ).fetchone()
     if found is None or columns is None:
         return None
-    return decode_version(columns, RecordKind(found[0]))
+    return under_present_rules(decode_version(columns, RecordKind(found[0])))
 
 
 def find_exact(
@@ -219,4 +220,8 @@ def _one_row(connection: Connection, where: str, parameters: list[Any]) -> Memor
     columns = connection.execute(
         f"SELECT {ROW_COLUMNS} FROM {ROW_TABLES} WHERE {where}", parameters
     ).fetchone()
-    return None if columns is None else decode_row(columns)
+    return None if columns is None else _row(columns)
+
+
+def _row(columns: Sequence[Any]) -> MemoryRow:
+    return under_present_rules(decode_row(columns))

@@ -48,7 +48,7 @@ VERSION_COLUMNS = (
     "v.version, v.status, v.content, v.path, v.memory_type, v.metadata, v.agent_id,"
     " v.instance_hash, v.credential_id, v.client, v.written_at_ms, v.action, v.reason, v.bucket,"
     " v.scope, v.importance, v.confidence, v.source, v.provenance, v.semantic_key, v.expires_at_ms,"
-    " v.item"
+    " v.item, v.ruleset_version"
 )
 
 
@@ -162,6 +162,7 @@ def decode_version(columns: Sequence[Any], kind: RecordKind) -> MemoryVersion:
         semantic_key,
         expires_at_ms,
         item,
+        ruleset_version,
     ) = columns
     return MemoryVersion(
         version=version,
@@ -184,6 +185,7 @@ def decode_version(columns: Sequence[Any], kind: RecordKind) -> MemoryVersion:
         expires_at_ms=expires_at_ms,
         kind=kind,
         item=_json_object(item),
+        ruleset_version=ruleset_version,
     )
 
 

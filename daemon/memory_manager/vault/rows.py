@@ -203,6 +203,7 @@ class MemoryVersion:
     expires_at_ms: int | None = None
     kind: RecordKind = RecordKind.MEMORY  # of the record: it never changes
     item: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
+    ruleset_version: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
