@@ -23,6 +23,8 @@ MIB = 1024 * 1024
         "",
         "password",
         "correct horse",
+        "correct horse battery staple",
+        "Correct Horse Battery Staple!",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         "Summer2026!",
         "12345678901234",

@@ -33,10 +33,10 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "Installs torch without CUDA and sentence-transformers into this Python environment, then\n"
         "prepares the multilingual model. About 1.4 GB on disk, a few minutes.",
     )  # fmt: skip
-
     install.add_argument(
         "--local-only", action="store_true", help="torch only from a wheel on this machine"
     )
+    add_command(embeddings, shared, "status", run_status, "which models are prepared")
     install.add_argument("--no-prepare", action="store_true", help="do not prepare a model yet")
 
 
