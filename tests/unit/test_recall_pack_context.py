@@ -9,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from word_table import memory_row
 
-from memory_manager.recall.context_pack import (
-    block,
-    block_tokens,
-    pack,
-    plain_content,
-    without_older,
-)
+from memory_manager.recall.context_pack import block, pack, without_older
 from memory_manager.recall.requests import Hit, SearchResult
-from memory_manager.recall.token_estimate import estimate_tokens
+from memory_manager.security.shown_text import block_tokens, plain_content
+from memory_manager.security.token_estimate import estimate_tokens
 
 TEXTS = st.one_of(
     st.text(max_size=400),

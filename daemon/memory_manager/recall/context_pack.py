@@ -9,29 +9,17 @@ speaker.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterable
 
 from memory_manager.recall.requests import ContextPack, Hit, SearchResult
 from memory_manager.recall.text_rules import writer_name
-from memory_manager.recall.token_estimate import BLOCK_HEADER_TOKENS, estimate_tokens
+from memory_manager.security.shown_text import (
+    block_tokens,
+    cut_to_tokens,
+    one_line,
+    plain_content,
+)
 from memory_manager.vault.rows import MemoryRow
-
-_BLANK_LINES = re.compile(
-    r"(?:[ \t\f\v\u00a0\u200b\ufeff]*(?:\r\n|[\n\r\x1c-\x1e\x85\u2028\u2029]))+"
-)
-_BLOCK_START = re.compile(r"^([ \t]*)(\d{1,9})([.)])(?=[ \t]*\[)", re.MULTILINE)
-_ROLE_MARKER = re.compile(
-    r"^([ \t]*(?:[#>*_-]+[ \t]*)?)(system|assistant|user|human|tool|developer)([ \t*_]*:)",
-    re.MULTILINE | re.IGNORECASE,
-)
-_CHAT_TAG = re.compile(
-    r"<(?=\s*[/|]?\s*(?:(?:im_start|im_end|system|assistant|user|human|tool|developer|endoftext)\b|s>))"
-    r"|\[(?=/?(?:INST|SYS)\])",
-    re.IGNORECASE,
-)
-_SENTENCE_END = re.compile(r"[.!?]+(?=\s)|[。！？]|\n")
-_ELLIPSIS = " ..."
 
 
 def pack(
@@ -59,7 +47,7 @@ def pack(
         if used + cost > max_tokens:
             if hits:
                 continue
-            text = _cut(text, max_tokens)
+            text = cut_to_tokens(text, max_tokens)
             cost = block_tokens(text)
             if not text or cost > max_tokens:
                 continue
@@ -69,53 +57,14 @@ def pack(
     return ContextPack(tuple(hits), "\n\n".join(blocks), used, found.candidates, found.degraded)
 
 
-def block_tokens(text: str) -> int:
-    return estimate_tokens(text) + BLOCK_HEADER_TOKENS
-
-
 def block(number: int, row: MemoryRow, also_older: int = 0) -> str:
     """One memory as one paragraph; lines of the content stay lines."""
     day = datetime.datetime.fromtimestamp(row.created_at_ms / 1000, tz=datetime.UTC).date()
     writer = writer_name(row)
-    said = f"[{day.isoformat()}] {_one_line(writer)}: " if writer else f"[{day.isoformat()}] "
+    said = f"[{day.isoformat()}] {one_line(writer)}: " if writer else f"[{day.isoformat()}] "
     also = f" (also: {also_older} older)" if also_older else ""
-    label = f"{number}. [{row.memory_type.value}] {_one_line(row.path)}: "
+    label = f"{number}. [{row.memory_type.value}] {one_line(row.path)}: "
     return f"{label}{said}{plain_content(row.content)}{also}"
-
-
-def plain_content(content: str) -> str:
-    """Content without blank lines, and with a visible mark where it looks like ours or a speaker's.
-
-    A zero-width mark would be invisible to people; a backslash is seen by both.
-    """
-    text = _BLANK_LINES.sub("\n", content).strip()
-    text = _BLOCK_START.sub(r"\1\2\\\3", text)
-    text = _ROLE_MARKER.sub(r"\1\2\\\3", text)
-    return _CHAT_TAG.sub(r"\\\g<0>", text)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _cut(text: str, max_tokens: int) -> str:
-    """The longest start of ``text`` that fits, up to a sentence border where one is near."""
-    if block_tokens(_ELLIPSIS) >= max_tokens:
-        return ""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if block_tokens(text[:middle] + _ELLIPSIS) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    cut = text[:low]
-    borders = [match.end() for match in _SENTENCE_END.finditer(cut)]
-    if borders and borders[-1] > low // 2:
-        cut = cut[: borders[-1]]
-    elif " " in cut[low // 2 :]:
-        cut = cut[: cut.rindex(" ")]
-    return cut.rstrip() + _ELLIPSIS if cut.strip() else ""
 
 
 def without_older(
