@@ -1,0 +1,1 @@
+"""The server's storage in one SQLite file."""
