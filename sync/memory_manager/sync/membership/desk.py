@@ -1,0 +1,136 @@
+"""What every act of membership does alike: read the state, sign on top of it, post, take it in.
+
+The server says which entry came first; who loses the race builds its entry anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from memory_manager.sync.engine.client import SyncClient
+from memory_manager.sync.engine.device_secrets import DeviceSecrets
+from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
+from memory_manager.sync.ledger import keybag, roster_log, state, verified
+from memory_manager.sync.ledger.journal import SyncJournal
+from memory_manager.sync.ledger.state import SyncState
+from memory_manager.sync.membership import names
+from memory_manager.sync.membership.errors import RosterMoved
+from memory_manager.sync.membership.following import follow
+from memory_manager.sync.membership.roster_entries import Rotation, Signer
+from memory_manager.sync.service import SyncService
+from memory_manager.sync.wire.acceptance import NO_ENTRY, VerifiedLog
+from memory_manager.sync.wire.roster import Roster, SignedEntry
+from memory_manager.vault import kdf
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known and verified when an entry is signed."""
+
+    state: SyncState
+    roster: Roster
+    log: VerifiedLog
+    names: dict[bytes, str]
+
+    def last_of(self, device: bytes) -> tuple[int, bytes]:
+        """Position and head of a device's last verified row."""
+        entry = self.log.devices.get(device, NO_ENTRY)
+        return entry.seq, entry.head
+
+
+class Desk:
+    """The tools of the acts; one per daemon. Coroutines run on its loop, one act at a time."""
+
+    def __init__(self, sync: SyncService, journal: SyncJournal) -> None:
+        self.sync = sync
+        self.journal = journal
+        self.acting = asyncio.Lock()
+
+    @property
+    def secrets(self) -> DeviceSecrets:
+        return self.sync.secrets
+
+    @property
+    def client(self) -> SyncClient:
+        return self.sync.client
+
+    async def state(self) -> SyncState | None:
+        return await self.sync.store.read(state.read)
+
+    async def standing(self) -> Standing:
+        """SyncOff when this vault is not synced."""
+        found = await self.sync.store.read(_standing)
+        if found is None:
+            raise SyncOff
+        return found
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        return await self.sync.store.write(work)
+
+    def signer(self, standing: Standing) -> Signer:
+        """This device, at its last verified row."""
+        device = self.secrets.device
+        return Signer(device, self.secrets.signing_key(), standing.last_of(device)[0])
+
+    async def catch_up(self) -> None:
+        """Take in what others did to the roster."""
+        at = (await self.standing()).state.roster_idx
+        await self.take_in(await self.client.roster(at))
+
+    async def take_in(self, entries: tuple[SignedEntry, ...]) -> None:
+        """Store entries with the keys they bring; SyncRefused if one does not hold."""
+        secrets = self.secrets
+        if entries:
+            await self.write(lambda transaction: follow(transaction, entries, secrets))
+
+    async def post(self, build: Callable[[Standing], Awaitable[SignedEntry | None]]) -> bool:
+        """Sign with ``build``, post, take in; again from the new state when another was faster.
+
+        ``build`` may find that nothing is left to do and give None: then False. RosterMoved after
+        some attempts. The new entry is marked in the log at once.
+        """
+        for _ in range(ATTEMPTS):
+            await self.catch_up()
+            entry = await build(await self.standing())
+            if entry is None:
+                return False
+            try:
+                await self.client.post_roster(entry)
+            except SyncServerRefused as error:
+                if error.reason == "ROSTER_HEAD":
+                    continue
+                if error.reason == "GAP":  # a cut before rows that we have not seen yet
+                    await self.sync.sync_now()
+                    continue
+                raise
+            await self.take_in((entry,))
+            await self.sync.roster_changed_here()
+            return True
+        raise RosterMoved
+
+    async def new_rotation(self, standing: Standing, held: kdf.KeyMaterial) -> Rotation:
+        """A random key for the next epoch and the present one; both are wiped with ``held``."""
+        epoch = standing.roster.epoch
+        present = await self.sync.store.read(lambda connection: keybag.vrk(connection, epoch))
+        if present is None:
+            raise RosterMoved("This device has not received the present key yet.")
+        return Rotation(held.keep(kdf.new_key()), held.keep(present))
+
+
+def _standing(connection: Connection) -> Standing | None:
+    found, roster = state.read(connection), roster_log.load(connection)
+    if found is None or roster is None:
+        return None
+    return Standing(found, roster, verified.load(connection), names.read(connection))

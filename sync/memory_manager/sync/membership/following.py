@@ -1,0 +1,71 @@
+"""Takes roster entries into the ledger together with the epoch keys they hand to this device.
+
+Also decides between two chains that went apart (sync.md 7.1). Called inside vault transactions.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memory_manager.sync.engine.device_secrets import DeviceSecrets
+from memory_manager.sync.errors import SyncCode, SyncRefused
+from memory_manager.sync.ledger import keybag, roster_log
+from memory_manager.sync.membership.epoch_keys import collect_keys
+from memory_manager.sync.wire import canonical
+from memory_manager.sync.wire.roster import Operation, Roster, SignedEntry
+from memory_manager.vault.kdf import KeyMaterial
+
+if TYPE_CHECKING:
+    from memory_manager.vault.transaction import Transaction
+
+
+def follow(
+    transaction: Transaction, entries: Sequence[SignedEntry], secrets: DeviceSecrets
+) -> Roster:
+    """Verify and store entries that follow our chain, and keep every key they let us read.
+
+    SyncRefused, and nothing is stored, for an entry that does not hold (ROSTER_FORK for another one
+    at a position that is taken) and for a key that is not what the roster names (WRONG_KEY).
+    """
+    roster = roster_log.append(transaction, entries)
+    connection = transaction.connection
+    with KeyMaterial() as held:
+        known = {
+            epoch: held.keep(vrk)
+            for epoch in keybag.epochs(connection)
+            if (vrk := keybag.vrk(connection, epoch)) is not None
+        }
+        chain = roster_log.chain(connection)
+        found = collect_keys(chain, roster, secrets.device, bytes(secrets.box_key()), known)
+        for epoch, vrk in found.items():
+            held.keep(vrk)
+            if epoch not in known:
+                keybag.put(transaction, epoch, vrk)
+    return roster
+
+
+class ForkWinner(enum.Enum):
+    """Whose entry stands where two have one ``prev``."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+def settle_fork(ours: Sequence[SignedEntry], theirs: Sequence[SignedEntry]) -> ForkWinner | None:
+    """Which of two whole chains stands; None where one is the beginning of the other.
+
+    Two pure rotations: the lower hash. Anything else is SyncRefused(ROSTER_FORK), for a person.
+    """
+    for our, their in zip(ours, theirs, strict=False):
+        if our.document == their.document:
+            continue
+        if not (_is_rotation(our) and _is_rotation(their)):
+            raise SyncRefused(SyncCode.ROSTER_FORK)
+        return ForkWinner.OURS if our.hash < their.hash else ForkWinner.THEIRS
+    return None
+
+
+def _is_rotation(entry: SignedEntry) -> bool:
+    return bool(canonical.decode(entry.document).get("op") == Operation.ROTATE)

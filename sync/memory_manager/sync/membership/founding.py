@@ -1,0 +1,154 @@
+"""The first device: a new vault on a server, and the acts of its members (sync.md 7.4, 8)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from memory_manager.base.errors import InvalidInput
+from memory_manager.sync.engine.connection import ServerConnection, base_url
+from memory_manager.sync.errors import SyncCode, SyncRefused
+from memory_manager.sync.ledger.founding import turn_on
+from memory_manager.sync.membership import names, roster_entries
+from memory_manager.sync.membership.desk import Desk
+from memory_manager.sync.membership.errors import SyncAlreadyOn
+from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
+from memory_manager.sync.wire import labels
+from memory_manager.sync.wire.enrolment import NO_GRANT_KEY, NewKeys
+from memory_manager.sync.wire.log import FIRST_GLOBAL_HEAD, server_head_verifies
+from memory_manager.sync.wire.roster import SignedEntry
+from memory_manager.vault import kdf
+
+if TYPE_CHECKING:
+    from memory_manager.vault.transaction import Transaction
+
+KEY_DIGITS: Final = 2 * labels.HASH_BYTES
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where the server is and, if the owner named it, its key. ``proxy`` is the owner's word."""
+
+    url: str
+    key: bytes | None = None
+    ca_file: str | None = None
+    proxy: str | None = None
+
+    def connection(self, key: bytes) -> ServerConnection:
+        return ServerConnection(base_url(self.url), key, self.ca_file, self.proxy)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """This device after it became one: what a recovery sheet needs."""
+
+    vault: bytes
+    device: bytes
+    server: str
+    server_key: bytes
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "vault": self.vault.hex(),
+            "device": self.device.hex(),
+            "server": self.server,
+            "server_key": self.server_key.hex(),
+            "server_words": list(labels.server_words(self.server_key)),
+        }
+
+
+def parse_server_key(text: str) -> bytes:
+    """64 hex digits; InvalidInput otherwise."""
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
+        key = b""
+    if len(key) != labels.HASH_BYTES:
+        raise InvalidInput(f"A server key has {KEY_DIGITS} hex digits.", field="server_key")
+    return key
+
+
+def own_keys(desk: Desk, grant: bytes | None) -> NewKeys:
+    """The public half of this device; ``grant`` is the public half of its GSK, if it has one."""
+    secrets = desk.secrets
+    return NewKeys(
+        secrets.device,
+        bytes(secrets.signing_key().verify_key),
+        bytes(secrets.box_key().public_key),
+        grant or NO_GRANT_KEY,
+    )
+
+
+async def require_off(desk: Desk) -> None:
+    """SyncAlreadyOn for a vault that has a server."""
+    if await desk.state() is not None:
+        raise SyncAlreadyOn
+
+
+async def found_vault(
+    desk: Desk,
+    address: ServerAddress,
+    registration_token: str,
+    *,
+    name: str,
+    grant: bytes | None,
+    paper: PaperDevice | None,
+) -> Member:
+    """Create the vault on the server with this device as its first; sync runs from now on.
+
+    SyncRefused(SERVER_KEY) when the server is not the one that was named.
+    """
+    await require_off(desk)
+    keys = own_keys(desk, grant)
+    client = await desk.sync.new_client(address.url, ca_file=address.ca_file, proxy=address.proxy)
+    with kdf.KeyMaterial() as held:
+        vrk = held.keep(kdf.new_key())
+        signer = Signer(keys.device, desk.secrets.signing_key())
+        vault, genesis = roster_entries.genesis(signer, keys, paper, vrk)
+        try:
+            server_key = await client.server_key()
+            if address.key is not None and server_key != address.key:
+                raise SyncRefused(SyncCode.SERVER_KEY)
+            created = await client.create_vault(registration_token, genesis)
+        finally:
+            await client.close()
+        empty = created.head.value
+        if created.server_key != server_key or not server_head_verifies(
+            vault, empty, created.head.signature, server_key
+        ):
+            raise SyncRefused(SyncCode.SERVER_KEY)
+        if (created.vault, empty.n, empty.g) != (vault, 0, FIRST_GLOBAL_HEAD):
+            raise SyncRefused(SyncCode.ROLLBACK)
+        return await become_member(
+            desk, address, server_key, vault, (genesis,), {1: vrk}, {keys.device: name}
+        )
+
+
+async def become_member(
+    desk: Desk,
+    address: ServerAddress,
+    server_key: bytes,
+    vault: bytes,
+    chain: tuple[SignedEntry, ...],
+    keys: Mapping[int, kdf.SecretBytes],
+    called: Mapping[bytes, str],
+) -> Member:
+    """Write the first rows of the ledger and start syncing; local rows are sealed from now on."""
+    connection = address.connection(server_key)
+
+    def adopt(transaction: Transaction) -> None:
+        turn_on(
+            transaction,
+            desk.journal,
+            vault=vault,
+            server_url=connection.url,
+            server_key=server_key,
+            chain=chain,
+            keys=keys,
+        )
+        names.put(transaction, called)
+
+    await desk.write(adopt)
+    await desk.sync.connect(connection)
+    return Member(vault, desk.secrets.device, connection.url, server_key)
