@@ -17,7 +17,7 @@ from sandbox_daemon import COMMAND, SandboxDaemon, Wire, running
 from terminal import Terminal
 
 OLD_ZED = '// mine\n{\n  "theme": "One", // dark\n}\n'
-PASSPHRASE = "correct horse battery staple 9"
+PASSPHRASE = "cobalt heron violin ledger 9"
 
 
 @pytest.fixture

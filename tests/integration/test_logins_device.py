@@ -12,7 +12,7 @@ import pytest
 from sandbox_daemon import Answer, SandboxDaemon, Wire, running
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-PASSPHRASE = "correct horse battery staple nine"
+PASSPHRASE = "cobalt heron violin ledger nine"
 
 
 @pytest.fixture

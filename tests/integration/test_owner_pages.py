@@ -15,7 +15,7 @@ import pytest
 from oauth_client import granted, post_form, register, waiting
 from sandbox_daemon import Answer, SandboxDaemon, Wire, wait_until
 
-PASSPHRASE = "correct horse battery staple nine"
+PASSPHRASE = "cobalt heron violin ledger nine"
 HTML = {"Accept": "text/html"}
 PAGES = ["/", "/me", "/device", "/device?user_code=BCDF-GHJK", "/guide", "/docs", "/open?code=x"]
 

@@ -32,7 +32,7 @@ from memory_manager.vault.setup import SetupResult, create_vault
 from memory_manager.vault.status import VaultState
 from memory_manager.vault.store import Store
 
-PASSPHRASE = "correct horse battery staple"
+PASSPHRASE = "cobalt heron violin ledger"
 OTHER_PASSPHRASE = "violet tundra kettle orbit"
 DEADLINE_SECONDS = 20.0
 
