@@ -13,6 +13,7 @@ INVALID_REQUEST: Final = -32600
 PARSE_ERROR: Final = -32700
 
 _VERSION: Final = "2.0"
+_HEAD: Final = 4_096  # an error stands at the beginning, behind nothing but the client's id
 
 
 def is_message(value: object) -> bool:
@@ -43,9 +44,6 @@ def without_input(body: bytes) -> bytes:
         return body
     del error["data"]
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-_HEAD: Final = 4_096  # an error stands at the beginning, behind nothing but the client's id
 
 
 def _is_error(value: object) -> bool:
