@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
+from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import keybag, roster_log, state, verified
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.ledger.state import SyncState
@@ -85,9 +86,12 @@ class Desk:
         return Signer(device, self.secrets.signing_key(), standing.last_of(device)[0])
 
     async def catch_up(self) -> None:
-        """Take in what others did to the roster."""
-        at = (await self.standing()).state.roster_idx
-        await self.take_in(await self.client.roster(at))
+        """Take in what others did to the roster; SyncRefused(ROSTER_FORK) if it went elsewhere."""
+        known = (await self.standing()).state
+        tail = await self.client.roster(known.roster_idx)
+        if not tail.entries and tail.head != known.roster_hash:
+            raise SyncRefused(SyncCode.ROSTER_FORK)
+        await self.take_in(tail.entries)
 
     async def take_in(self, entries: tuple[SignedEntry, ...]) -> None:
         """Store entries with the keys they bring; SyncRefused if one does not hold."""
@@ -95,11 +99,13 @@ class Desk:
         if entries:
             await self.write(lambda transaction: follow(transaction, entries, secrets))
 
-    async def post(self, build: Callable[[Standing], Awaitable[SignedEntry | None]]) -> bool:
+    async def post(
+        self, build: Callable[[Standing], Awaitable[SignedEntry | None]], *, mark: bool = True
+    ) -> bool:
         """Sign with ``build``, post, take in; again from the new state when another was faster.
 
         ``build`` may find that nothing is left to do and give None: then False. RosterMoved after
-        some attempts. The new entry is marked in the log at once.
+        some attempts. With ``mark`` our log names the new entry at once.
         """
         for _ in range(ATTEMPTS):
             await self.catch_up()
@@ -116,7 +122,8 @@ class Desk:
                     continue
                 raise
             await self.take_in((entry,))
-            await self.sync.roster_changed_here()
+            if mark:
+                await self.sync.roster_changed_here()
             return True
         raise RosterMoved
 

@@ -1,0 +1,150 @@
+"""What a member does to the roster: revoke, rotate, leave, new grant key, new words (sync.md 8).
+
+All but leaving are admin acts: whoever calls them has asked for the passphrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from memory_manager.base.errors import InvalidInput, NotFound
+from memory_manager.sync.engine.errors import SyncServerRefused
+from memory_manager.sync.ledger.founding import turn_off
+from memory_manager.sync.membership import names, roster_entries
+from memory_manager.sync.membership.desk import Desk, Standing
+from memory_manager.sync.membership.roster_entries import PaperDevice
+from memory_manager.sync.wire import labels
+from memory_manager.sync.wire.enrolment import NO_GRANT_KEY
+from memory_manager.sync.wire.roster import Member, Role, SignedEntry
+from memory_manager.vault import kdf
+
+if TYPE_CHECKING:
+    from memory_manager.vault.transaction import Transaction
+
+_NOTHING_WRITTEN: Final = (0, labels.ZERO_HASH)
+
+
+async def revoke(desk: Desk, typed: str) -> Member:
+    """End a device and shut it out of everything that is written from now on, in one entry.
+
+    ``typed`` is a name or the beginning of an id. Rows of that device up to the last one that was
+    pulled here stay; InvalidInput for this device itself, which leaves instead.
+    """
+    standing = await desk.standing()
+    target = names.member_called(standing.roster, standing.names, typed)
+    if target.id == desk.secrets.device:
+        raise InvalidInput(
+            "This is the device you are using.", field="device", hint="Use: memlocket sync leave"
+        )
+    await desk.sync.sync_now()  # what it wrote until now stays readable
+    with kdf.KeyMaterial() as held:
+
+        async def build(now: Standing) -> SignedEntry | None:
+            member = now.roster.members[target.id]
+            if not member.is_active:
+                return None
+            cut = _NOTHING_WRITTEN if member.role is Role.RECOVERY else now.last_of(member.id)
+            rotation = await desk.new_rotation(now, held)
+            return roster_entries.revoke(now.roster, desk.signer(now), member.id, cut, rotation)
+
+        await desk.post(build)
+    return target
+
+
+async def rotate(desk: Desk) -> int:
+    """A new key for everything written from now on; returns its epoch."""
+    with kdf.KeyMaterial() as held:
+
+        async def build(now: Standing) -> SignedEntry | None:
+            rotation = await desk.new_rotation(now, held)
+            return roster_entries.rotate(now.roster, desk.signer(now), rotation)
+
+        await desk.post(build)
+    return (await desk.standing()).roster.epoch
+
+
+async def leave(desk: Desk, forget_anchor: Callable[[], None]) -> bool:
+    """End this device's membership and its sync; its memories stay here.
+
+    ``forget_anchor`` is the gate's ``forget_sync``. Whether the server was told: where this device
+    was revoked already it is not, and needs not be.
+    """
+    await desk.standing()
+    told = await _say_goodbye(desk)
+    await desk.sync.disconnect()
+
+    def forget(transaction: Transaction) -> None:
+        forget_anchor()
+        turn_off(transaction, desk.journal)
+        names.forget(transaction)
+
+    await desk.write(forget)
+    return told
+
+
+async def _say_goodbye(desk: Desk) -> bool:
+    async def build(now: Standing) -> SignedEntry | None:
+        member = now.roster.members.get(desk.secrets.device)
+        if member is None or not member.is_active:
+            return None
+        return roster_entries.leave(now.roster, desk.signer(now))
+
+    try:
+        await desk.sync.sync_now()  # what was written here reaches the others first
+        return await desk.post(build, mark=False)
+    except SyncServerRefused as error:
+        if error.status == 403:
+            return False
+        raise
+
+
+async def announce_grant_key(desk: Desk, public_key: bytes | None) -> bool:
+    """Tell the others this device's new grant key; False when they know it."""
+
+    async def build(now: Standing) -> SignedEntry | None:
+        member = now.roster.members[desk.secrets.device]
+        if member.grant == (public_key or NO_GRANT_KEY):
+            return None
+        return roster_entries.grant_key(now.roster, desk.signer(now), public_key)
+
+    return await desk.post(build)
+
+
+async def replace_words(desk: Desk, paper: PaperDevice) -> bool:
+    """Make these recovery words the ones that recover the vault; earlier ones are revoked.
+
+    False when they were already the only ones.
+    """
+    with kdf.KeyMaterial() as held:
+
+        async def enrol(now: Standing) -> SignedEntry | None:
+            known = now.roster.members.get(paper.keys.device)
+            if known is not None and known.is_active:
+                return None
+            if known is not None:
+                raise NotFound("These words were revoked; make new ones.")
+            present = (await desk.new_rotation(now, held)).previous
+            return roster_entries.add_paper(now.roster, desk.signer(now), paper, present)
+
+        added = await desk.post(enrol)
+
+        async def revoke_others(now: Standing) -> SignedEntry | None:
+            old = next(
+                (
+                    member
+                    for member in now.roster.active()
+                    if member.role is Role.RECOVERY and member.id != paper.keys.device
+                ),
+                None,
+            )
+            if old is None:
+                return None
+            rotation = await desk.new_rotation(now, held)
+            signer = desk.signer(now)
+            return roster_entries.revoke(now.roster, signer, old.id, _NOTHING_WRITTEN, rotation)
+
+        revoked = False
+        while await desk.post(revoke_others):
+            revoked = True
+    return added or revoked

@@ -1,0 +1,67 @@
+"""The device list as the owner sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from memory_manager.sync.membership.desk import Standing
+from memory_manager.sync.wire import canonical
+from memory_manager.sync.wire.roster import Operation, Role, SignedEntry
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceView:
+    """``rows`` is the last verified position of its log, ``ended_at`` its cut if it has one."""
+
+    id: bytes
+    name: str | None
+    role: Role
+    is_this: bool
+    is_active: bool
+    rows: int
+    ended_at: int | None
+    may_grant: bool
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "device": self.id.hex(),
+            "name": self.name,
+            "role": self.role.value,
+            "this_device": self.is_this,
+            "active": self.is_active,
+            "rows": self.rows,
+            "ended_at_row": self.ended_at,
+            "grant_key": self.may_grant,
+        }
+
+
+def device_views(standing: Standing, own: bytes) -> tuple[DeviceView, ...]:
+    """In the order in which they joined."""
+    return tuple(
+        DeviceView(
+            id=member.id,
+            name=standing.names.get(member.id),
+            role=member.role,
+            is_this=member.id == own,
+            is_active=member.is_active,
+            rows=standing.last_of(member.id)[0],
+            ended_at=member.cut,
+            may_grant=any(member.grant),
+        )
+        for member in sorted(
+            standing.roster.members.values(), key=lambda member: (member.joined_idx, member.role)
+        )
+    )
+
+
+def rotation_is_due(chain: Iterable[SignedEntry]) -> bool:
+    """Whether a device left and still holds the present key (sync.md 8)."""
+    due = False
+    for entry in chain:
+        document = canonical.decode(entry.document)
+        if "epoch" in document:
+            due = False
+        elif document["op"] == Operation.LEAVE:
+            due = True
+    return due
