@@ -26,6 +26,7 @@ class SyncCode(enum.StrEnum):
     ROW_AUTH = "ROW_AUTH"
     ROW_FORMAT = "ROW_FORMAT"
     SERVER_KEY = "SERVER_KEY"
+    SERVER_REFUSED = "SERVER_REFUSED"  # with a code that means nothing here
     STALE_EPOCH = "STALE_EPOCH"
     TRUNCATED = "TRUNCATED"
     UNKNOWN_DEVICE = "UNKNOWN_DEVICE"

@@ -73,6 +73,14 @@ class Pushed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RosterTail:
+    """Entries of the roster and the hash of its last one, as the server has them."""
+
+    entries: tuple[SignedEntry, ...]
+    head: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class StoredWrap:
     """A WRAP of the row whose BODY has that hash."""
 
@@ -189,10 +197,15 @@ class SyncClient:
         said = _object(await self._call("POST", "/v1/log/push", body=body))
         return _parsed(lambda: Pushed(_head(said["head"]), _count(said["first_n"])))
 
-    async def roster(self, after: int = -1) -> tuple[SignedEntry, ...]:
+    async def roster(self, after: int = -1) -> RosterTail:
         """The entries after position ``after`` of the chain; not verified."""
         said = _object(await self._call("GET", "/v1/roster", query={"after": str(after)}))
-        return _parsed(lambda: tuple(_signed_entry(entry) for entry in said["entries"]))
+        return _parsed(
+            lambda: RosterTail(
+                tuple(_signed_entry(entry) for entry in said["entries"]),
+                hex_bytes(said["head"], HASH_BYTES),
+            )
+        )
 
     async def post_roster(self, entry: SignedEntry) -> None:
         """Append one entry; SyncServerRefused ROSTER_HEAD when another one was faster."""

@@ -9,6 +9,7 @@ from nacl.signing import SigningKey
 
 from memory_manager.vault import kdf, opening
 from memory_manager.vault.device_key import DeviceKey
+from memory_manager.vault.errors import LockReason, VaultLocked
 from memory_manager.vault.session import VaultSession
 
 
@@ -23,12 +24,18 @@ class DeviceSecrets:
         return self.key.device
 
     def signing_key(self) -> SigningKey:
-        """Ed25519: checkpoints, logins, roster entries. Not to be kept."""
-        return SigningKey(bytes(self.key.secrets[DeviceKey.SIGNING_SEED]))
+        """Ed25519: checkpoints, logins, roster entries. Not to be kept. VaultLocked once wiped."""
+        return SigningKey(self._secret(DeviceKey.SIGNING_SEED))
 
     def box_key(self) -> PrivateKey:
         """X25519: opens sealed epoch keys and enrolment packages. Not to be kept."""
-        return PrivateKey(bytes(self.key.secrets[DeviceKey.BOX_SECRET]))
+        return PrivateKey(self._secret(DeviceKey.BOX_SECRET))
+
+    def _secret(self, part: slice) -> bytes:
+        found = bytes(self.key.secrets[part])
+        if not any(found):  # what a zeroed key signs would stand in the log for good
+            raise VaultLocked(LockReason.USER)
+        return found
 
     def wipe(self) -> None:
         kdf.wipe(self.key.secrets)

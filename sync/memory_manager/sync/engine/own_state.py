@@ -1,0 +1,82 @@
+"""What the engine remembers in the vault beside the ledger: the server's last words, options.
+
+A few heads that the server signed are kept to prove equivocation with (sync.md 4.4).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from memory_manager.sync.wire.framing import Signed
+from memory_manager.sync.wire.log import ServerHead
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+KEPT_HEADS: Final = 16
+_HEADS: Final = "sync_heads"
+_OPTIONS: Final = "sync_options"
+MAX_JITTER_SECONDS: Final = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """The owner's words about the connection; ``jitter_seconds`` 0-60 blurs the time of writing."""
+
+    ca_file: str | None = None
+    proxy: str | None = None
+    jitter_seconds: float = 0.0
+
+
+def read_options(connection: Connection) -> Options:
+    text = _get(connection, _OPTIONS)
+    return Options() if text is None else Options(**json.loads(text))
+
+
+def write_options(transaction: Transaction, options: Options) -> None:
+    _set(transaction, _OPTIONS, json.dumps(dataclasses.asdict(options)))
+
+
+def heads(connection: Connection) -> tuple[Signed[ServerHead], ...]:
+    """The kept heads, oldest first. All of them were verified and lie on our log."""
+    text = _get(connection, _HEADS)
+    if text is None:
+        return ()
+    return tuple(
+        Signed(ServerHead(n, bytes.fromhex(g)), bytes.fromhex(signature))
+        for n, g, signature in json.loads(text)
+    )
+
+
+def keep_heads(transaction: Transaction, verified: Sequence[Signed[ServerHead]]) -> None:
+    """Keep these, which lie on our log, and the newest of those before; one for each position."""
+    known = {head.value.n: head for head in heads(transaction.connection)}
+    known.update({head.value.n: head for head in verified})
+    newest = [known[n] for n in sorted(known)[-KEPT_HEADS:]]
+    listed = [(head.value.n, head.value.g.hex(), head.signature.hex()) for head in newest]
+    _set(transaction, _HEADS, json.dumps(listed))
+
+
+def forget(transaction: Transaction) -> None:
+    """Nothing of a server is remembered any more."""
+    transaction.connection.execute(
+        "DELETE FROM vault_state WHERE key IN (?, ?)", (_HEADS, _OPTIONS)
+    )
+
+
+def _get(connection: Connection, key: str) -> str | None:
+    row = connection.execute("SELECT value FROM vault_state WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _set(transaction: Transaction, key: str, value: str) -> None:
+    transaction.connection.execute(
+        "INSERT INTO vault_state(key, value) VALUES(?, ?)"
+        " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+        (key, value),
+    )

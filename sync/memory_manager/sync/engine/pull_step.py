@@ -1,0 +1,105 @@
+"""Second step of a round: pages until our verified position is the server's, then better wraps.
+
+Each page is verified and committed in one transaction or not at all (sync.md 4.3).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory_manager.base.times import now_ms
+from memory_manager.sync.engine import own_state, proofs
+from memory_manager.sync.engine.client import StoredWrap
+from memory_manager.sync.engine.parts import Parts, Progress
+from memory_manager.sync.engine.roster_step import update_roster
+from memory_manager.sync.ledger import incoming, quarantine, state, verified
+from memory_manager.sync.wire.acceptance import Accepted
+from memory_manager.sync.wire.framing import Page
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+_RETRIED_ROWS = 200
+_CONTACT_MS = 3_600_000
+
+
+async def pull(parts: Parts, agreed: bytes | None = None) -> None:
+    """SyncRefused with the code of 4.3 for a page that is not accepted; nothing of it is stored.
+
+    ``agreed`` as for ``update_roster``, which runs again when entries name a newer roster.
+    """
+    begun: int | None = None
+    while True:
+        at = (await parts.store.read(state.require)).n
+        begun = at if begun is None else begun
+        page = await parts.client.pull(at)
+        if await parts.store.read(partial(_names_newer_roster, parts, page)):
+            await update_roster(parts, agreed)
+        if page.rows:
+            n = await parts.store.write(partial(_commit, parts, page))
+            parts.tell(Progress("pull", n - begun, page.tip.value.n - begun))
+        else:
+            n = await _look(parts, page)
+        if n >= page.tip.value.n:
+            return
+
+
+async def fetch_wraps(parts: Parts) -> None:
+    """For rows that wait for a key or whose WRAP is broken: the server may have better ones."""
+    if not await parts.store.read(quarantine.wants_wraps):
+        return
+    while True:
+        cursor = (await parts.store.read(state.require)).wrap_cursor
+        wraps, reached = await parts.client.pull_wraps(cursor)
+        if not wraps or reached <= cursor:
+            break
+        await parts.store.write(partial(_store_wraps, wraps, reached))
+    await parts.store.write(lambda tx: quarantine.retry(tx, parts.memories, limit=_RETRIED_ROWS))
+
+
+def _names_newer_roster(parts: Parts, page: Page, connection: Connection) -> bool:
+    known = parts.roster.at(connection).positions
+    return any(row.entry.roster_hash not in known for row in page.rows)
+
+
+def _accept(connection: Connection, parts: Parts, page: Page) -> Accepted:
+    roster = parts.roster.at(connection)
+    rules, log = verified.verifier(connection, roster), verified.load(connection)
+    return proofs.accepted(connection, rules, log, page)
+
+
+def _commit(parts: Parts, page: Page, transaction: Transaction) -> int:
+    """The verified position after the page."""
+    accepted = _accept(transaction.connection, parts, page)
+    incoming.commit_page(transaction, parts.memories, page, accepted)
+    _remember(transaction, page)
+    return accepted.log.n
+
+
+async def _look(parts: Parts, page: Page) -> int:
+    """A page without rows: nothing is written, but for the time of contact, once an hour."""
+
+    def work(connection: Connection) -> tuple[int, bool]:
+        n = _accept(connection, parts, page).log.n
+        last = state.require(connection).last_contact_ms or 0
+        kept = {head.value.n for head in own_state.heads(connection)}
+        return n, page.tip.value.n not in kept or now_ms() - last > _CONTACT_MS
+
+    n, is_news = await parts.store.read(work)
+    if is_news:
+        await parts.store.write(lambda tx: _remember(tx, page))
+    return n
+
+
+def _remember(transaction: Transaction, page: Page) -> None:
+    at_end = page.tip.value.n == page.page_head.value.n
+    own_state.keep_heads(transaction, [page.tip if at_end else page.page_head])
+    state.contacted(transaction)
+
+
+def _store_wraps(wraps: list[StoredWrap], reached: int, transaction: Transaction) -> None:
+    quarantine.store_wraps(transaction, [(wrap.body_hash, wrap.wrap) for wrap in wraps])
+    state.set_wrap_cursor(transaction, reached)

@@ -1,0 +1,95 @@
+"""First step of a round: take over what the server's roster adds to ours, if it holds.
+
+Changes by other devices wait for the owner (sync.md 5); forks stop (7.1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory_manager.sync.engine.advice import Finding, Reaction, RoundStopped
+from memory_manager.sync.engine.errors import SyncUnreachable
+from memory_manager.sync.engine.parts import Parts
+from memory_manager.sync.engine.rosters import changes, newer_entries
+from memory_manager.sync.errors import SyncCode, SyncRefused
+from memory_manager.sync.ledger import quarantine, roster_log
+from memory_manager.sync.membership.following import follow
+from memory_manager.sync.wire.roster import Roster, SignedEntry
+
+if TYPE_CHECKING:
+    from memory_manager.vault.transaction import Transaction
+
+_RETRIED_ROWS = 200
+
+
+async def update_roster(parts: Parts, agreed: bytes | None = None) -> None:
+    """RoundStopped with ROSTER_CHANGED when the owner must agree first.
+
+    ``agreed`` is the hash of the newest entry that the owner agreed to. SyncRefused: REVOKED_DEVICE
+    when this device is out, ROSTER_FORK, ROLLBACK, UNKNOWN_DEVICE for a chain that does not hold.
+    """
+    ours = await parts.store.read(roster_log.chain)
+    roster = await parts.store.read(parts.roster.at)
+    newer = await _newer_entries(parts, roster, ours)
+    if not newer:
+        return
+    after = await asyncio.to_thread(roster.verify, newer)
+    us = after.members.get(parts.secrets.device)
+    if us is None or not us.is_active:
+        raise SyncRefused(SyncCode.REVOKED_DEVICE, device=parts.secrets.device)
+    if after.head != agreed:
+        _ask_owner(newer, after, parts.secrets.device)
+    await parts.store.write(partial(_take_over, newer, parts))
+
+
+async def _newer_entries(
+    parts: Parts, roster: Roster, ours: tuple[SignedEntry, ...]
+) -> tuple[SignedEntry, ...]:
+    """What the server has behind our last entry; nothing when it has the same chain."""
+    found = list[SignedEntry]()
+    tail = await parts.client.roster(after=len(ours) - 1)
+    while tail.entries and tail.entries[-1].hash != tail.head:  # more than one answer holds
+        found.extend(tail.entries)
+        tail = await parts.client.roster(after=len(ours) + len(found) - 1)
+    found.extend(tail.entries)
+    if not found and tail.head == ours[-1].hash:
+        return ()
+    if found:
+        try:
+            await asyncio.to_thread(roster.verify, tuple(found))
+            return tuple(found)
+        except SyncRefused as error:
+            if error.reason is not SyncCode.ROSTER_FORK:
+                raise
+    whole = await parts.client.roster()
+    newer = newer_entries(ours, whole.entries)
+    if not newer:
+        raise SyncUnreachable("The server contradicts itself about the list of devices.")
+    return newer
+
+
+def _ask_owner(newer: tuple[SignedEntry, ...], after: Roster, us: bytes) -> None:
+    asked = [change for change in changes(newer, us) if not change.is_harmless]
+    if not asked:
+        return
+    said = "; ".join(
+        change.op.value if change.target is None else f"{change.op.value} {change.target.hex()}"
+        for change in asked
+    )
+    raise RoundStopped(
+        Finding(
+            SyncCode.ROSTER_CHANGED.value,
+            Reaction.ASK,
+            asked[0].by,
+            asked[0].idx,
+            detail={"head": after.head.hex(), "changes": said},
+        )
+    )
+
+
+def _take_over(newer: tuple[SignedEntry, ...], parts: Parts, transaction: Transaction) -> None:
+    """Entries and the epoch keys in them, then another try at what waited for a key."""
+    follow(transaction, newer, parts.secrets)
+    quarantine.retry(transaction, parts.memories, limit=_RETRIED_ROWS)
