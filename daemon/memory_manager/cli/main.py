@@ -31,6 +31,7 @@ from memory_manager.cli import (
     memory_commands,
     model_commands,
     owner_commands,
+    server_command,
     service_commands,
     transfer_commands,
     vault_commands,
@@ -57,6 +58,7 @@ _GROUPS = (
     log_command,
     bench_command,
     daemon_command,
+    server_command,
 )
 _DESCRIPTION = "Memlocket: one encrypted memory for all your agents, kept on this machine."
 _EXAMPLES = """\

@@ -1,0 +1,113 @@
+"""What an operator does beside a running server: tokens, a look at the database, a backup.
+
+Each call opens the storage for itself and blocks until it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+from memory_manager.base.private_files import write_private
+from memory_manager.base.times import now_ms, rfc3339
+from memory_manager.sync.server.errors import SettingsRefused
+from memory_manager.sync.server.registration import (
+    VALID_MS,
+    new_registration_token,
+    registration_hash,
+)
+from memory_manager.sync.server.running import storage_of
+from memory_manager.sync.server.server_key import KEY_NAME, ServerKey, load_key
+from memory_manager.sync.server.settings import ServerSettings
+from memory_manager.sync.server.storage import Usage, VaultHead
+
+HEADS_NAME: Final = "heads.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerState:
+    """What the database held at a moment; ``words`` are the server key's."""
+
+    words: tuple[str, ...]
+    usage: Usage
+    heads: tuple[VaultHead, ...]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "server_words": list(self.words),
+            "usage": dataclasses.asdict(self.usage),
+            "heads": heads_json(self.heads),
+        }
+
+
+def heads_json(heads: tuple[VaultHead, ...]) -> list[dict[str, object]]:
+    """(n, G) per vault."""
+    return [{"vault": h.vault.hex(), "n": h.head.n, "g": h.head.g.hex()} for h in heads]
+
+
+def add_registration_token(settings: ServerSettings) -> tuple[str, str]:
+    """A token that lets one vault be made, and when it ends (RFC 3339)."""
+    _own_key(settings)
+    token, end = new_registration_token(), now_ms() + VALID_MS
+
+    async def add() -> None:
+        async with storage_of(settings) as storage:
+            await storage.add_registration(registration_hash(token), end)
+
+    asyncio.run(add())
+    return token, rfc3339(end)
+
+
+def read_state(settings: ServerSettings) -> ServerState:
+    """Sums and heads; the server may run meanwhile."""
+    key = _own_key(settings)
+
+    async def read() -> ServerState:
+        async with storage_of(settings) as storage:
+            usage = await storage.usage(now_ms())
+            return ServerState(key.words, usage, await storage.heads())
+
+    return asyncio.run(read())
+
+
+def back_up(settings: ServerSettings, folder: Path) -> ServerState:
+    """Copy the server's key and its SQLite database into the new folder ``folder``, with the heads
+    of that copy; SettingsRefused when the folder is there already.
+
+    A PostgreSQL database is not copied: its own tools do that, and the heads are of this moment.
+    """
+    key = _own_key(settings)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise SettingsRefused(f"{folder} cannot be made: {error.strerror}.") from None
+    write_private(folder / KEY_NAME, bytes(key.signing))
+    if settings.database_url is None:
+        heads = _copy_database(settings.data, folder)
+    else:
+        heads = read_state(settings).heads
+    write_private(folder / HEADS_NAME, json.dumps(heads_json(heads), indent=2).encode())
+    rows = sum(head.head.n for head in heads)
+    usage = Usage(vaults=len(heads), devices=0, rows=rows, bytes=0, sessions=0, mails=0)
+    return ServerState(key.words, usage, heads)
+
+
+def _copy_database(data: Path, folder: Path) -> tuple[VaultHead, ...]:
+    from memory_manager.sync.server.sqlite.backup import back_up as copy
+    from memory_manager.sync.server.sqlite.database import FILE_NAME
+
+    return copy(data, folder / FILE_NAME)
+
+
+def _own_key(settings: ServerSettings) -> ServerKey:
+    try:
+        return load_key(settings.data)
+    except FileNotFoundError:
+        raise SettingsRefused(
+            f"No server was started in {os.fspath(settings.data)} yet.",
+            hint="Start it once: memlocket server --data DIR",
+        ) from None

@@ -1,0 +1,1 @@
+"""The calls of the sync protocol, one module per subject."""

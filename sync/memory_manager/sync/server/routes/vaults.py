@@ -1,0 +1,77 @@
+"""A vault comes with its genesis and goes at its owner's word (sync.md 9.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from memory_manager.sync.errors import SyncRefused
+from memory_manager.sync.server.answers import empty_answer, json_answer
+from memory_manager.sync.server.call import JSON_BODY_BYTES, Access, Call, Route, member_text
+from memory_manager.sync.server.errors import Malformed
+from memory_manager.sync.server.refusals import VaultUnknown
+from memory_manager.sync.server.registration import registration_hash
+from memory_manager.sync.server.roster_json import ENTRY_BODY_BYTES, read_signed_entry
+from memory_manager.sync.server.routes.auth import LOGIN_ACTION_DELETE, check_login
+from memory_manager.sync.wire.canonical import decode, hex_bytes
+from memory_manager.sync.wire.labels import ID_BYTES
+from memory_manager.sync.wire.roster import Roster, SignedEntry, found
+
+
+async def create(call: Call) -> web.StreamResponse:
+    """A new vault, for a registration token that is good; the same genesis again is no error."""
+    asked = call.json()
+    host = call.host
+    genesis = read_signed_entry(asked)
+    roster = await asyncio.to_thread(_founded, genesis)
+    try:
+        state = await host.storage.vault(roster.vault)
+    except VaultUnknown:
+        token = None
+        if not host.settings.open_registration:
+            token = registration_hash(member_text(asked, "registration_token"))
+        await host.storage.create_vault(
+            roster.vault,
+            genesis,
+            tuple(roster.members.values()),
+            now_ms=host.clock_ms(),
+            registration=token,
+        )
+        state = await host.storage.vault(roster.vault)
+    document = {
+        "vault": roster.vault.hex(),
+        "server_key": host.key.public.hex(),
+        "head": host.head_json(roster.vault, state.head),
+    }
+    return json_answer(document, status=201)
+
+
+async def delete(call: Call) -> web.StreamResponse:
+    """Every row of the session's vault goes, if one of its devices signs just that."""
+    session, host = call.session, call.host
+    state = await host.storage.device(session.vault, session.device)
+    await asyncio.to_thread(
+        check_login, call, session.vault, session.device, state, LOGIN_ACTION_DELETE
+    )
+    await host.storage.delete_vault(session.vault)
+    for mount in host.mounts:
+        await mount.delete_vault(session.vault)
+    host.rosters.forget(session.vault)
+    host.waiters.end_vault(session.vault)
+    return empty_answer()
+
+
+def _founded(genesis: SignedEntry) -> Roster:
+    try:
+        vault = hex_bytes(decode(genesis.document).get("vault"), ID_BYTES)
+        return found(genesis, vault)
+    except (SyncRefused, ValueError, TypeError):
+        raise Malformed from None
+
+
+ROUTES: Final = (
+    Route("POST", "/v1/vaults", create, Access.OPEN, ENTRY_BODY_BYTES),
+    Route("DELETE", "/v1/vaults/self", delete, max_body_bytes=JSON_BODY_BYTES),
+)
