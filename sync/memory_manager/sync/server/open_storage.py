@@ -27,4 +27,7 @@ async def open_storage(
         async with sqlite_storage(data, quota or Quota()) as storage:
             yield storage
         return
-    raise NotImplementedError
+    from memory_manager.sync.server.postgres.storage import postgres_storage
+
+    async with postgres_storage(database_url or "", quota or Quota()) as storage:
+        yield storage

@@ -1,0 +1,1 @@
+"""The server's storage in PostgreSQL, for several server processes on one database."""

@@ -1,0 +1,129 @@
+"""A real PostgreSQL of this test run: own data folder, a socket file, no TCP port."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+BINARIES = "/usr/lib/postgresql"  # Debian's; elsewhere they are on the path
+ROLE = "memlocket"  # what the server logs in as: the owner of its tables, no superuser
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+_POLL_SECONDS = 0.05
+
+
+class PostgresServer:
+    """Obtained from ``running_postgres``."""
+
+    def __init__(self, binaries: Path, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self._binaries = binaries
+        self._folder = folder
+        self._process = process
+        self._numbers = itertools.count(1)
+
+    def new_database(self) -> str:
+        """The URL of an empty database that belongs to an ordinary role."""
+        name = f"memlocket_{next(self._numbers)}"
+        self.sql(f"CREATE DATABASE {name} OWNER {ROLE}")
+        return self.url(name)
+
+    def url(self, database: str, role: str = ROLE) -> str:
+        return f"postgresql://{role}@/{database}?host={self._folder}"
+
+    def sql(self, statement: str, database: str = "postgres") -> str:
+        """What a superuser's statement prints."""
+        command = [self._binaries / "psql", "--no-psqlrc", "--tuples-only", "--no-align"]
+        place = ["--host", self._folder, "--username", "postgres", "--dbname", database]
+        done = subprocess.run(
+            [*map(str, command + place), "--command", statement],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+        )
+        return done.stdout.strip()
+
+    def end(self) -> None:
+        self._process.send_signal(signal.SIGINT)  # "fast": it does not wait for clients
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def find_postgres() -> Path | None:
+    """The folder with ``postgres``, ``initdb`` and ``psql``; the newest one of several."""
+    found = sorted(Path(BINARIES).glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("postgres")
+    return Path(on_path).parent if on_path else None
+
+
+@contextlib.contextmanager
+def running_postgres(binaries: Path, *, durable: bool = False) -> Iterator[PostgresServer]:
+    """A server until the block ends, or until this process does; ``durable`` waits for the disk."""
+    folder = Path(tempfile.mkdtemp(prefix="mlk-pg-"))  # short: the socket's path has 107 bytes
+    try:
+        if os.getuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        data = folder / "data"
+        _run(folder, binaries / "initdb", "--pgdata", data, "--username", "postgres")
+        process = subprocess.Popen(
+            _as_user(
+                binaries / "postgres",
+                *("-D", data, "-k", folder, "-c", "listen_addresses="),
+                *("-c", f"fsync={'on' if durable else 'off'}", "-c", "max_connections=60"),
+                *("-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal"),
+            ),
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        server = PostgresServer(binaries, folder, process)
+        try:
+            _wait_until_ready(server, process)
+            server.sql(f"CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOBYPASSRLS")
+            yield server
+        finally:
+            server.end()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _as_user(*command: str | Path) -> list[str]:
+    """The command as it must run: PostgreSQL refuses to be root, and it dies with its tests."""
+    user = ["--reuid=postgres", "--regid=postgres", "--init-groups"] if os.getuid() == 0 else []
+    return ["setpriv", *user, "--pdeathsig=INT", *map(str, command)]
+
+
+def _run(folder: Path, *command: str | Path) -> None:
+    options = ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
+    subprocess.run(
+        [*_as_user(*command), *options],
+        check=True,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        timeout=START_SECONDS,
+    )
+
+
+def _wait_until_ready(server: PostgresServer, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            server.sql("SELECT 1")
+            return
+        except subprocess.CalledProcessError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
