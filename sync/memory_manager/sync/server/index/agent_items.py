@@ -1,0 +1,107 @@
+"""How opted-in rows look to a hosted agent: the shapes of xmemo.md 6.3, 6.4, 12.3, 15.1 and 20."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Final
+
+from memory_manager.auth.agent_identity import AgentIdentity
+from memory_manager.auth.boundary import Boundary, Relation, memory_agent_boundary
+from memory_manager.base.identifiers import AgentInstanceHash
+from memory_manager.base.times import rfc3339
+from memory_manager.security.envelope import OPT_IN_KEY
+from memory_manager.security.shown_text import (
+    block_tokens,
+    cut_to_tokens,
+    one_line,
+    plain_content,
+)
+from memory_manager.sync.server.index.search import Ranked
+from memory_manager.sync.wire.index_document import IndexDocument
+
+_CAUTION: Final = (
+    Relation.UNKNOWN,
+    Relation.UNVERIFIED,
+    Relation.OTHER_AGENT,
+    Relation.SAME_AGENT_OTHER_INSTANCE,
+    Relation.SELF,
+)
+Hit = tuple[Ranked, IndexDocument]
+
+
+def item_of(hit: Hit, caller: AgentIdentity) -> dict[str, object]:
+    """One item; its id is the random id on the wire, not the one in the owner's vault."""
+    ranked, document = hit
+    identifier = ranked.row.record.hex()
+    return {
+        "id": identifier,
+        "memory_id": identifier,
+        "content": document.content,
+        "path": document.path,
+        "bucket": document.bucket,
+        "scope": document.scope,
+        "memory_type": document.memory_type,
+        "status": "active",
+        "version": 1,
+        "score": round(ranked.score, 6),
+        "similarity": round(ranked.similarity, 6),
+        "created_at": rfc3339(document.created_at_ms),
+        "updated_at": rfc3339(document.updated_at_ms),
+        "expires_at": None,
+        "semantic_key": None,
+        "source": None,
+        "metadata": {"tags": list(document.tags), OPT_IN_KEY: document.opted_in},
+        "agent_id": document.agent_id,
+        **_boundary(document, caller).item_fields(),
+        "security_envelope": document.envelope.as_json(),
+    }
+
+
+def overall_boundary(hits: Sequence[Hit], caller: AgentIdentity) -> dict[str, str]:
+    """The least trusted relation of all items; without any, the caller's to itself."""
+    boundaries = [_boundary(document, caller) for _, document in hits]
+    if not boundaries:
+        boundaries = [memory_agent_boundary(caller, caller)]
+    worst = min(boundaries, key=lambda boundary: _CAUTION.index(boundary.relation))
+    return worst.agent_boundary_json()
+
+
+def pack(hits: Sequence[Hit], max_items: int, max_tokens: int) -> tuple[list[Hit], str, int]:
+    """The hits that fit, their text with one block a hit, and its estimated tokens.
+
+    Greedy by rank; the best block is cut when it alone is too long.
+    """
+    kept: list[Hit] = []
+    blocks: list[str] = []
+    used = 0
+    for hit in hits:
+        if len(kept) >= max_items:
+            break
+        text = _block(len(kept) + 1, hit[1])
+        if used + block_tokens(text) > max_tokens:
+            if kept:
+                continue
+            text = cut_to_tokens(text, max_tokens)
+            if not text or block_tokens(text) > max_tokens:
+                continue
+        kept.append(hit)
+        blocks.append(text)
+        used += block_tokens(text)
+    return kept, "\n\n".join(blocks), used
+
+
+def _block(number: int, document: IndexDocument) -> str:
+    day = datetime.datetime.fromtimestamp(document.created_at_ms / 1000, tz=datetime.UTC).date()
+    writer = f" {one_line(document.agent_id)}" if document.agent_id else ""
+    label = f"{number}. [{one_line(document.memory_type)}] {one_line(document.path)}: "
+    said = f"[{day.isoformat()}]{writer}: " if writer else f"[{day.isoformat()}] "
+    return f"{label}{said}{plain_content(document.content)}"
+
+
+def _boundary(document: IndexDocument, caller: AgentIdentity) -> Boundary:
+    instance = document.agent_instance_id_hash
+    writer = AgentIdentity(
+        document.agent_id, None if instance is None else AgentInstanceHash(instance)
+    )
+    return memory_agent_boundary(caller, writer)

@@ -1,0 +1,404 @@
+"""The index in one SQLite file of its own, ``index.db``: one connection on one thread.
+
+What is removed is overwritten (``secure_delete``) and the write-ahead log is emptied at once, so
+that a row the owner took back stands in no file any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import importlib.resources
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from memory_manager.base.private_files import check_private_file, write_private
+from memory_manager.base.times import now_ms as clock_ms
+from memory_manager.security.envelope import SecurityEnvelope, read_envelope
+from memory_manager.sync.server.index.storage import (
+    MAX_AUDIT_ENTRIES,
+    MAX_TOKENS,
+    AgentToken,
+    AuditEntry,
+    Candidate,
+    Matrix,
+    NewRow,
+    Put,
+)
+from memory_manager.sync.server.index.vectors import (
+    pack_pieces,
+    unpack_pieces,
+    unpack_words,
+)
+
+T = TypeVar("T")
+
+FILE_NAME: Final = "index.db"
+LAST_USE_MS: Final = 60_000
+_VERSION: Final = 1
+_PACKAGE: Final = "memory_manager.sync.server.index"
+_TABLES: Final = ("index_row", "grant_used", "index_token", "index_audit")
+_ACCESS_COLUMNS: Final = "id, vault, name, device, created_at_ms, expires_at_ms, last_used_at_ms"
+
+
+class SqliteIndex:
+    """An IndexStorage. ``open_sqlite_index`` makes one."""
+
+    def __init__(self, path: Path) -> None:
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="index")
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    async def open(self) -> None:
+        await self._run(self._open)
+
+    def _open(self) -> None:
+        if not self._path.exists():
+            write_private(self._path, b"")
+        check_private_file(self._path)
+        connection = sqlite3.connect(self._path, isolation_level=None)
+        self._connection = connection
+        for pragma in ("secure_delete=ON", "journal_mode=WAL", "synchronous=FULL"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA busy_timeout=10000")
+        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+            sql = importlib.resources.files(_PACKAGE).joinpath("sqlite_0001.sql").read_text()
+            connection.executescript(
+                f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version={_VERSION};\nCOMMIT;"
+            )
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def unit() -> T:
+            connection = self._open_connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            return result
+
+        return await self._run(unit)
+
+    @property
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise RuntimeError("the index is not open")
+        return self._connection
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    async def put(self, row: NewRow, now_ms: int, max_rows: int) -> Put:
+        return await self._write(lambda connection: _put(connection, row, now_ms, max_rows))
+
+    async def remove(self, vault: bytes, record: bytes, device: bytes, now_ms: int) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            found = connection.execute(
+                "DELETE FROM index_row WHERE vault = ? AND record = ?", (vault, record)
+            ).rowcount
+            _note(connection, vault, device, "row.removed", "ok" if found else "absent", record)
+            return bool(found)
+
+        removed = await self._write(work)
+        await self._run(self._empty_log)
+        return removed
+
+    def _empty_log(self) -> None:
+        self._open_connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    async def candidates(self, vault: bytes, model: str | None) -> list[Candidate]:
+        def work() -> list[Candidate]:
+            rows = self._open_connection.execute(
+                "SELECT record, security_envelope, opted_in, bucket, scope, path, memory_type,"
+                " created_at_ms, updated_at_ms, words, dimensions,"
+                " CASE WHEN model = ? THEN pieces END FROM index_row WHERE vault = ?",
+                (model, vault),
+            )
+            return [candidate_of(row) for row in rows]
+
+        return await self._run(work)
+
+    async def documents(self, vault: bytes, records: Sequence[bytes]) -> dict[bytes, bytes]:
+        def work() -> dict[bytes, bytes]:
+            marks = ", ".join("?" * len(records))
+            rows = self._open_connection.execute(
+                f"SELECT record, document FROM index_row WHERE vault = ? AND record IN ({marks})",
+                (vault, *records),
+            )
+            return dict(rows.fetchall())
+
+        return await self._run(work)
+
+    async def without_vector(self, model: str, limit: int) -> list[tuple[bytes, bytes, bytes]]:
+        return await self._run(
+            lambda: self._open_connection.execute(
+                "SELECT vault, record, document FROM index_row WHERE model IS NOT ? LIMIT ?",
+                (model, limit),
+            ).fetchall()
+        )
+
+    async def put_vector(
+        self, vault: bytes, record: bytes, document: bytes, model: str, pieces: Matrix
+    ) -> None:
+        values = (model, pieces.shape[1], pack_pieces(pieces), vault, record, document)
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE index_row SET model = ?, dimensions = ?, pieces = ?"
+                " WHERE vault = ? AND record = ? AND document = ?",
+                values,
+            )
+
+        await self._write(work)
+
+    async def count(self, vault: bytes) -> int:
+        return await self._run(lambda: _count(self._open_connection, vault))
+
+    # --- audit --------------------------------------------------------------------------------
+
+    async def note(
+        self, vault: bytes, device: bytes | None, action: str, code: str, record: bytes | None
+    ) -> None:
+        await self._write(lambda connection: _note(connection, vault, device, action, code, record))
+
+    async def audit(self, vault: bytes, limit: int) -> list[AuditEntry]:
+        def work() -> list[AuditEntry]:
+            rows = self._open_connection.execute(
+                "SELECT at_ms, action, code, device, record FROM index_audit WHERE vault = ?"
+                " ORDER BY number DESC LIMIT ?",
+                (vault, limit),
+            )
+            return [AuditEntry(*row) for row in rows]
+
+        return await self._run(work)
+
+    # --- tokens -------------------------------------------------------------------------------
+
+    async def issue(self, token: AgentToken, digest: bytes) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            _drop_expired(connection, token.vault, token.created_at_ms)
+            (count,) = connection.execute(
+                "SELECT count(*) FROM index_token WHERE vault = ?", (token.vault,)
+            ).fetchone()
+            if count >= MAX_TOKENS:
+                return False
+            connection.execute(
+                "INSERT INTO index_token(id, vault, digest, name, device, created_at_ms,"
+                " expires_at_ms) VALUES(?, ?, ?, ?, ?, ?, ?)",
+                (
+                    token.id,
+                    token.vault,
+                    digest,
+                    token.name,
+                    token.device,
+                    token.created_at_ms,
+                    token.expires_at_ms,
+                ),
+            )
+            _note(connection, token.vault, token.device, "token.issued", "ok", None)
+            return True
+
+        return await self._write(work)
+
+    async def tokens(self, vault: bytes, now_ms: int) -> list[AgentToken]:
+        def work() -> list[AgentToken]:
+            rows = self._open_connection.execute(
+                f"SELECT {_ACCESS_COLUMNS} FROM index_token WHERE vault = ? AND expires_at_ms > ?"
+                " ORDER BY created_at_ms, id",
+                (vault, now_ms),
+            )
+            return [AgentToken(*row) for row in rows]
+
+        return await self._run(work)
+
+    async def revoke(self, vault: bytes, token_id: str, device: bytes) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            gone = connection.execute(
+                "DELETE FROM index_token WHERE vault = ? AND id = ?", (vault, token_id)
+            ).rowcount
+            code = "ok" if gone else "absent"
+            _note(connection, vault, device, "token.revoked", code, None)
+            return bool(gone)
+
+        return await self._write(work)
+
+    async def token_of(self, digest: bytes, now_ms: int) -> AgentToken | None:
+        def work() -> AgentToken | None:
+            connection = self._open_connection
+            row = connection.execute(
+                f"SELECT {_ACCESS_COLUMNS} FROM index_token WHERE digest = ? AND expires_at_ms > ?",
+                (digest, now_ms),
+            ).fetchone()
+            if row is None:
+                return None
+            token = AgentToken(*row)
+            if (token.last_used_at_ms or 0) <= now_ms - LAST_USE_MS:
+                connection.execute(
+                    "UPDATE index_token SET last_used_at_ms = ? WHERE id = ?", (now_ms, token.id)
+                )
+            return token
+
+        return await self._run(work)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    async def delete_vault(self, vault: bytes) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            for table in _TABLES:
+                connection.execute(f"DELETE FROM {table} WHERE vault = ?", (vault,))
+
+        await self._write(work)
+        await self._run(self._empty_log)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._run(self._connection.close)
+            self._connection = None
+        self._thread.shutdown()
+
+
+async def open_sqlite_index(data: Path) -> SqliteIndex:
+    """The index below the server's data folder, made where there is none."""
+    index = SqliteIndex(data / FILE_NAME)
+    try:
+        await index.open()
+    except BaseException:
+        await index.close()
+        raise
+    return index
+
+
+def candidate_of(row: Sequence[Any]) -> Candidate:
+    """The columns that ``candidates`` of either storage reads, in their order."""
+    record, envelope, opted_in, bucket, scope, path, kind, created_ms, updated_ms = row[:9]
+    words, dimensions, pieces = row[9:]
+    return Candidate(
+        bytes(record),
+        stored_envelope(envelope),
+        bool(opted_in),
+        bucket,
+        scope,
+        path,
+        kind,
+        created_ms,
+        updated_ms,
+        unpack_words(words),
+        None if pieces is None else unpack_pieces(pieces, dimensions),
+    )
+
+
+def stored_envelope(text: str) -> SecurityEnvelope:
+    """Fails closed: an envelope that cannot be read counts as not retrievable."""
+    try:
+        members = json.loads(text)
+    except ValueError:
+        members = {}
+    return read_envelope(members if isinstance(members, dict) else {})
+
+
+def _put(connection: sqlite3.Connection, row: NewRow, now_ms: int, max_rows: int) -> Put:
+    key = (row.vault, row.record)
+    held = connection.execute(
+        "SELECT dot_device, dot_seq, owner_grant, document FROM index_row"
+        " WHERE vault = ? AND record = ?",
+        key,
+    ).fetchone()
+    if held is not None and held[2:] == (row.grant, row.document):
+        return Put.UNCHANGED
+    if _nonce_is_used(connection, row, now_ms):
+        return Put.NONCE_USED
+    if held is None:
+        if _count(connection, row.vault) >= max_rows:
+            return Put.FULL
+    elif not is_newer(row, held[0], held[1], held[3]):
+        return Put.OTHER_REVISION
+    connection.execute(
+        "INSERT OR REPLACE INTO index_row(vault, record, device, dot_device, dot_seq, owner_grant,"
+        " document, security_envelope, opted_in, bucket, scope, path, memory_type, created_at_ms,"
+        " updated_at_ms, words, stored_at_ms)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *key,
+            row.device,
+            row.dot.device,
+            row.dot.seq,
+            row.grant,
+            row.document,
+            json.dumps(row.envelope.as_json()),
+            int(row.opted_in),
+            row.bucket,
+            row.scope,
+            row.path,
+            row.memory_type,
+            row.created_at_ms,
+            row.updated_at_ms,
+            row.words,
+            now_ms,
+        ),
+    )
+    connection.execute(
+        "INSERT INTO grant_used(vault, nonce, expires) VALUES(?, ?, ?)",
+        (row.vault, row.nonce, row.expires),
+    )
+    code = "new" if held is None else "replaced"
+    _note(connection, row.vault, row.device, "row.stored", code, row.record)
+    return Put.STORED
+
+
+def is_newer(row: NewRow, held_device: bytes, held_seq: int, held_document: bytes) -> bool:
+    """Whether a row may take the place of what is there. A dot names one revision for ever: with
+    the same dot come the same bytes, and a device never goes back to an older one.
+    """
+    if row.dot.device != held_device or row.dot.seq > held_seq:
+        return True
+    return row.dot.seq == held_seq and row.document == held_document
+
+
+def _nonce_is_used(connection: sqlite3.Connection, row: NewRow, now_ms: int) -> bool:
+    connection.execute(
+        "DELETE FROM grant_used WHERE vault = ? AND expires <= ?", (row.vault, now_ms // 1000)
+    )
+    found = connection.execute(
+        "SELECT 1 FROM grant_used WHERE vault = ? AND nonce = ?", (row.vault, row.nonce)
+    ).fetchone()
+    return found is not None
+
+
+def _count(connection: sqlite3.Connection, vault: bytes) -> int:
+    (count,) = connection.execute(
+        "SELECT count(*) FROM index_row WHERE vault = ?", (vault,)
+    ).fetchone()
+    return int(count)
+
+
+def _drop_expired(connection: sqlite3.Connection, vault: bytes, now_ms: int) -> None:
+    connection.execute(
+        "DELETE FROM index_token WHERE vault = ? AND expires_at_ms <= ?", (vault, now_ms)
+    )
+
+
+def _note(
+    connection: sqlite3.Connection,
+    vault: bytes,
+    device: bytes | None,
+    action: str,
+    code: str,
+    record: bytes | None,
+) -> None:
+    connection.execute(
+        "INSERT INTO index_audit(vault, at_ms, device, action, code, record)"
+        " VALUES(?, ?, ?, ?, ?, ?)",
+        (vault, clock_ms(), device, action, code, record),
+    )
+    connection.execute(
+        "DELETE FROM index_audit WHERE vault = ? AND number <= (SELECT number FROM index_audit"
+        " WHERE vault = ? ORDER BY number DESC LIMIT 1 OFFSET ?)",
+        (vault, vault, MAX_AUDIT_ENTRIES),
+    )
