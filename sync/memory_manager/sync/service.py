@@ -6,27 +6,71 @@ this class; they know nothing of rounds. Contract: sync.md 4.3, 4.4, 9.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import dataclasses
+import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from memory_manager.sync.engine.client import SyncClient
+from memory_manager.sync.engine import own_state
+from memory_manager.sync.engine.advice import Reaction, reaction
+from memory_manager.sync.engine.backoff import Backoff
+from memory_manager.sync.engine.client import SyncClient, client_for
 from memory_manager.sync.engine.connection import ServerConnection
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
-from memory_manager.sync.engine.errors import SyncOff
+from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff
+from memory_manager.sync.engine.loop import Pace, SyncLoop
+from memory_manager.sync.engine.own_state import Options
+from memory_manager.sync.engine.parts import Parts, Progress, RosterCache
+from memory_manager.sync.engine.proofs import EVIDENCE
+from memory_manager.sync.engine.report import Live, Snapshot, read_snapshot, status_json
+from memory_manager.sync.engine.reseed_step import give_back
+from memory_manager.sync.engine.transport import Limits
+from memory_manager.sync.errors import SyncCode
+from memory_manager.sync.ledger import alarms, founding, marks, state
+from memory_manager.sync.ledger.journal import SyncJournal
+from memory_manager.sync.ledger.state import SyncState
 
 if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
     from memory_manager.vault.memories import Memories
     from memory_manager.vault.store import Store
+    from memory_manager.vault.transaction import Transaction
+
+CLOSE_SECONDS: Final = 3.0
+_CANCEL_SECONDS: Final = 0.5
+_CONFIRMED: Final = frozenset({SyncCode.ROSTER_CHANGED, SyncCode.BREAKER, SyncCode.ROLLBACK})
 
 
 class SyncService:
     """One per daemon. Coroutines run on the daemon's loop; ``status`` and ``poke`` never wait."""
 
-    def __init__(self, memories: Memories) -> None:
+    def __init__(
+        self,
+        memories: Memories,
+        journal: SyncJournal,
+        *,
+        pace: Pace | None = None,
+        limits: Limits | None = None,
+        backoff: Callable[[], Backoff] = Backoff,
+    ) -> None:
         """``memories`` is the one write path, through which arriving rows are applied."""
         self._memories = memories
+        self._journal = journal
+        self._pace = pace or Pace()
+        self._limits = limits
+        self._backoff = backoff
         self._store: Store | None = None
         self._secrets: DeviceSecrets | None = None
+        self._flush_anchor: Callable[[], None] = lambda: None
+        self._roster = RosterCache()
+        self._snapshot: Snapshot | None = None
+        self._client: SyncClient | None = None
+        self._engine: SyncLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -38,11 +82,17 @@ class SyncService:
         ``secrets`` come from ``device_secrets(session)`` on the unlocking thread and are wiped by
         ``close``; ``flush_anchor`` writes and fsyncs the anchor, on a thread, before each push.
         """
-        raise NotImplementedError
+        self._loop = asyncio.get_running_loop()
+        self._store, self._secrets, self._flush_anchor = store, secrets, flush_anchor
+        await self._start()
 
     async def close(self) -> None:
         """The vault is being locked: ends what runs within seconds, wipes the device's keys."""
-        raise NotImplementedError
+        await self._end()
+        if self._secrets is not None:
+            self._secrets.wipe()
+        self._store = self._secrets = self._snapshot = None
+        self._roster = RosterCache()
 
     # --- what the owner sees and does ---------------------------------------------------------
 
@@ -50,41 +100,85 @@ class SyncService:
         """State, server, verified position and its words, outbox, alarms; no row content.
 
         Members: state (off, ok, syncing, waiting, paused, stopped, offline), server, device,
-        verified {n, g, words}, outbox, progress, alarms [{code, at, device, n, advice}],
-        quarantined, conflicts, last_contact_at, epoch, devices.
+        verified {n, g, words}, outbox, progress {phase, done, total}, alarms [{code, at, device, n,
+        advice, evidence}], quarantined {code: count}, conflicts, last_contact_at, next_try_at,
+        epoch, devices. As of the last change that the engine heard of; ``fresh_status`` looks.
         """
-        raise NotImplementedError
+        return status_json(self._snapshot, Live() if self._engine is None else self._engine.live)
+
+    async def fresh_status(self) -> dict[str, object]:
+        """``status`` after a look into the vault."""
+        if self._store is not None:
+            await self._refresh()
+        return self.status()
 
     def poke(self) -> None:
-        """Something local changed, or may have: the next round starts soon. Cheap, any thread."""
-        raise NotImplementedError
+        """Something was committed: a round follows if there is something to send. Any thread."""
+        loop, engine = self._loop, self._engine
+        if loop is not None and engine is not None:
+            with contextlib.suppress(RuntimeError):  # of a loop that has ended
+                loop.call_soon_threadsafe(engine.written)
 
     async def sync_now(self) -> dict[str, object]:
-        """One round now, also while paused; the status afterwards. SyncOff, or what stopped it."""
-        raise NotImplementedError
+        """One round now, also while paused; none while stopped. The status afterwards; SyncOff."""
+        engine = self._running()
+        if (await self._state()).stop_code is None:
+            await engine.round()
+        return await self.fresh_status()
 
     async def pause(self) -> None:
         """No round starts by itself until ``resume``; survives a restart."""
-        raise NotImplementedError
+        engine = self._running()
+        await self.store.write(lambda transaction: state.pause(transaction, True))
+        engine.rest()
+        await self._refresh()
 
     async def resume(self) -> None:
-        raise NotImplementedError
+        engine = self._running()
+        await self.store.write(lambda transaction: state.pause(transaction, False))
+        await self._refresh()
+        engine.go_on()
 
     async def confirm(self, code: str, typed: str) -> dict[str, object]:
         """The owner agrees to go on after ROSTER_CHANGED, BREAKER or ROLLBACK (which re-seeds).
 
         ``typed`` is the code as the owner typed it. An admin act: the caller asks for the
-        passphrase. NothingToConfirm when that stop does not stand.
+        passphrase. NothingToConfirm when that stop does not stand. The status after one round.
         """
-        raise NotImplementedError
+        engine = self._running()
+        stop = (await self._state()).stop_code
+        if stop is None or stop.value != code or stop not in _CONFIRMED:
+            raise NothingToConfirm
+        if typed.strip().upper() != code:
+            raise NothingToConfirm(f"To confirm, type the code of the stop: {code}.")
+        if stop is SyncCode.ROSTER_CHANGED:
+            engine.agreed_roster = await self.store.read(_roster_shown)
+        if stop is SyncCode.ROLLBACK:
+            await engine.round(give_back)
+        else:
+            await self.store.write(lambda transaction: _lift(transaction, stop))
+            await engine.round()
+        if stop is SyncCode.ROLLBACK and engine.live.finding is None:
+            await self.store.write(lambda transaction: _lift(transaction, stop))
+        engine.go_on()
+        return await self.fresh_status()
 
     async def retry(self) -> dict[str, object]:
-        """Try again after a stop that only the owner ends; not after EQUIVOCATION or ROLLBACK."""
-        raise NotImplementedError
+        """Try again after a stop; NothingToConfirm after one that asks more, or for good."""
+        engine = self._running()
+        stop = (await self._state()).stop_code
+        if stop is not None:
+            if reaction(stop.value) is not Reaction.RETRY:
+                raise NothingToConfirm("Asking again does not end this stop.")
+            await self.store.write(lambda transaction: _lift(transaction, stop))
+        await engine.round()
+        engine.go_on()
+        return await self.fresh_status()
 
     async def evidence(self) -> list[dict[str, object]]:
         """Proofs of equivocation as JSON documents; ``verify_evidence`` checks one offline."""
-        raise NotImplementedError
+        found = await self.store.read(alarms.listed)
+        return [json.loads(str(a.detail[EVIDENCE])) for a in found if EVIDENCE in a.detail]
 
     # --- for the acts of membership -----------------------------------------------------------
 
@@ -104,27 +198,154 @@ class SyncService:
 
     @property
     def client(self) -> SyncClient:
-        """The logged-in client of this vault's server; SyncOff without one."""
-        raise NotImplementedError
+        """The client of this vault's server, which logs in by itself; SyncOff without one."""
+        if self._client is None:
+            raise SyncOff
+        return self._client
 
     async def new_client(
         self, url: str, *, ca_file: str | None = None, proxy: str | None = None
     ) -> SyncClient:
         """A client of a server that this vault does not have yet; the caller closes it."""
-        raise NotImplementedError
+
+        def make() -> SyncClient:
+            return SyncClient(url, ca_file=ca_file, proxy=proxy, limits=self._limits)
+
+        return await asyncio.to_thread(make)  # reads the certificates
 
     async def connection(self) -> ServerConnection | None:
-        """The server of this vault."""
-        raise NotImplementedError
+        """The server of this vault; None while sync is off."""
+        return await self.store.read(_connection)
 
     async def connect(self, connection: ServerConnection) -> None:
-        """Remember the server and start syncing; the ledger already holds vault id and roster."""
-        raise NotImplementedError
+        """Start syncing with this server; the ledger already holds vault id, key and roster."""
+
+        def work(transaction: Transaction) -> None:
+            state.set_server(transaction, connection.url)
+            options = own_state.read_options(transaction.connection)
+            options = dataclasses.replace(
+                options, ca_file=connection.ca_file, proxy=connection.proxy
+            )
+            own_state.write_options(transaction, options)
+
+        await self.store.write(work)
+        await self._end()
+        await self._start()
 
     async def disconnect(self) -> None:
-        """Forget the server: sync is off. Local rows and the ledger stay."""
-        raise NotImplementedError
+        """Sync is off: the ledger is emptied, the memories stay."""
+        await self._end()
+
+        def work(transaction: Transaction) -> None:
+            founding.turn_off(transaction, self._journal)
+            own_state.forget(transaction)
+
+        await self.store.write(work)
+        self._roster, self._snapshot = RosterCache(), None
 
     async def roster_changed_here(self) -> None:
         """This device amended the roster (already in the ledger): mark it in the log at once."""
-        raise NotImplementedError
+        await self.store.write(marks.write_mark)
+        if self._engine is not None:
+            self._engine.hint()
+
+    async def options(self) -> Options:
+        return await self.store.read(own_state.read_options)
+
+    async def set_jitter(self, seconds: float) -> None:
+        """Blur the time of writing by up to so many seconds, 0-60."""
+        bounded = min(max(seconds, 0.0), own_state.MAX_JITTER_SECONDS)
+
+        def work(transaction: Transaction) -> None:
+            options = own_state.read_options(transaction.connection)
+            own_state.write_options(
+                transaction, dataclasses.replace(options, jitter_seconds=bounded)
+            )
+
+        await self.store.write(work)
+        await self._end()
+        await self._start()
+
+    # --- inside -------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        store, secrets = self.store, self._secrets
+        connection = await store.read(_connection)
+        await self._refresh()
+        if connection is None or secrets is None or store.read_only:
+            return
+        now = await self._state()
+        self._client = await asyncio.to_thread(
+            lambda: client_for(connection, now.vault, secrets, limits=self._limits)
+        )
+        jitter = (await self.options()).jitter_seconds
+        self._engine = SyncLoop(
+            self._parts,
+            pace=dataclasses.replace(self._pace, jitter=jitter),
+            backoff=self._backoff(),
+            refreshed=self._refresh,
+        )
+        # This object owns the task: close() and connect() end it.
+        self._task = asyncio.get_running_loop().create_task(self._engine.run())
+
+    def _parts(self, tell: Callable[[Progress | None], None]) -> Parts:
+        return Parts(
+            store=self.store,
+            client=self.client,
+            secrets=self.secrets,
+            memories=self._memories,
+            journal=self._journal,
+            flush_anchor=self._flush_anchor,
+            tell=tell,
+            roster=self._roster,
+        )
+
+    async def _end(self) -> None:
+        task, self._task = self._task, None
+        deadline = asyncio.get_running_loop().time() + CLOSE_SECONDS
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
+            if asyncio.get_running_loop().time() > deadline:
+                break
+        client, self._client, self._engine = self._client, None, None
+        if client is not None:
+            await client.close()
+
+    async def _refresh(self) -> None:
+        self._snapshot = await self.store.read(lambda c: read_snapshot(c, self._roster))
+
+    async def _state(self) -> SyncState:
+        found = await self.store.read(state.read)
+        if found is None:
+            raise SyncOff
+        return found
+
+    def _running(self) -> SyncLoop:
+        if self._engine is None:
+            raise SyncOff
+        return self._engine
+
+
+def _connection(connection: Connection) -> ServerConnection | None:
+    found = state.read(connection)
+    if found is None:
+        return None
+    options = own_state.read_options(connection)
+    return ServerConnection(found.server_url, found.server_key, options.ca_file, options.proxy)
+
+
+def _lift(transaction: Transaction, stop: SyncCode) -> None:
+    """The owner has seen this stop and goes on."""
+    if stop is SyncCode.BREAKER:
+        state.confirm_deletions(transaction)
+    state.stop(transaction, None)
+    alarms.clear(transaction, stop)
+
+
+def _roster_shown(connection: Connection) -> bytes | None:
+    """The newest roster entry that the stop told the owner of."""
+    details: list[Any] = [
+        alarm.detail for alarm in alarms.listed(connection) if alarm.code is SyncCode.ROSTER_CHANGED
+    ]
+    return bytes.fromhex(details[0]["head"]) if details and "head" in details[0] else None

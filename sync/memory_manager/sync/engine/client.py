@@ -53,6 +53,7 @@ LONG_POLL_SECONDS: Final = 55
 
 _TOKEN_BYTES: Final = 32
 _NONCE_BYTES: Final = 32
+_SILENCE_SECONDS: Final = 100.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -367,9 +368,13 @@ def client_for(
 
 
 async def _hints(socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[int]:
-    async for message in socket:
-        if message.type is not aiohttp.WSMsgType.TEXT:
+    while True:
+        # the server pings every 30 s; who is silent for longer is not there
+        message = await socket.receive(timeout=_SILENCE_SECONDS)
+        if message.type is aiohttp.WSMsgType.PING:
             continue
+        if message.type is not aiohttp.WSMsgType.TEXT:
+            return
         said = _object(message.data.encode())
         yield _hint(said)
 

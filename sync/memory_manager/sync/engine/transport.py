@@ -107,7 +107,6 @@ class Transport:
             async with self._open().ws_connect(
                 self._base + path,
                 headers=headers,
-                heartbeat=60.0,
                 max_msg_size=_MAX_POKE_BYTES,
                 proxy=self._proxy,
             ) as socket:

@@ -1,0 +1,161 @@
+"""What ``status`` says of sync: codes, numbers, devices, six words; never content of a row."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from memory_manager.base.times import rfc3339
+from memory_manager.sync.engine.advice import ENROL_AGAIN, Finding, advice
+from memory_manager.sync.engine.connection import host_of
+from memory_manager.sync.engine.parts import Progress, RosterCache
+from memory_manager.sync.engine.proofs import EVIDENCE
+from memory_manager.sync.ledger import alarms, conflicts, outbox, quarantine, seeding, state
+from memory_manager.sync.ledger.alarms import Alarm
+from memory_manager.sync.ledger.seeding import SeedingProgress
+from memory_manager.sync.ledger.state import SyncState
+from memory_manager.sync.wire.log import head_words
+from memory_manager.sync.wire.roster import Roster
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+_SHOWN_DETAIL = frozenset({"changes", "answer"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything in the vault that status shows, from one moment."""
+
+    state: SyncState
+    must_enrol_again: bool
+    roster: Roster
+    outbox: int
+    seeding: SeedingProgress | None
+    quarantined: dict[str, int]
+    conflicts: int
+    alarms: tuple[Alarm, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Live:
+    """What only the running engine knows. ``retry_at_ms`` is of the next try after a failure."""
+
+    running: bool = False
+    finding: Finding | None = None
+    found_at_ms: int | None = None
+    retry_at_ms: int | None = None
+    contact_ms: int | None = None
+    progress: Progress | None = None
+
+
+def read_snapshot(connection: Connection, cache: RosterCache) -> Snapshot | None:
+    """None while sync is off."""
+    now = state.read(connection)
+    if now is None:
+        return None
+    return Snapshot(
+        now,
+        state.must_enrol_again(connection),
+        cache.at(connection),
+        outbox.count(connection),
+        seeding.progress(connection) if now.seeding else None,
+        quarantine.by_code(connection),
+        conflicts.count(connection),
+        tuple(alarms.listed(connection)),
+    )
+
+
+def status_json(snapshot: Snapshot | None, live: Live) -> dict[str, object]:
+    """The object under ``sync`` of a status answer, with all members also while sync is off."""
+    if snapshot is None:
+        return {"state": "off", **dict.fromkeys(_MEMBERS[1:])}
+    now, roster = snapshot.state, snapshot.roster
+    progress = live.progress
+    if progress is None and snapshot.seeding is not None:
+        progress = Progress("seal", snapshot.seeding.sealed, snapshot.seeding.total)
+    contact = max(live.contact_ms or 0, now.last_contact_ms or 0)
+    values: dict[str, object] = {
+        "state": _state(snapshot, live),
+        "server": host_of(now.server_url),
+        "device": now.device.hex(),
+        "verified": {
+            "n": now.n,
+            "g": now.g.hex(),
+            "words": list(head_words(now.vault, now.n, now.g)),
+        },
+        "outbox": snapshot.outbox,
+        "progress": None if progress is None else progress.as_json(),
+        "alarms": _alarms(snapshot, live),
+        "quarantined": snapshot.quarantined,
+        "conflicts": snapshot.conflicts,
+        "last_contact_at": rfc3339(contact) if contact else None,
+        "next_try_at": None if live.retry_at_ms is None else rfc3339(live.retry_at_ms),
+        "epoch": roster.epoch,
+        "devices": [
+            {"id": member.id.hex(), "role": member.role.value, "active": member.is_active}
+            for member in roster.members.values()
+        ],
+    }
+    return {name: values[name] for name in _MEMBERS}
+
+
+_MEMBERS = (
+    "state",
+    "server",
+    "device",
+    "verified",
+    "outbox",
+    "progress",
+    "alarms",
+    "quarantined",
+    "conflicts",
+    "last_contact_at",
+    "next_try_at",
+    "epoch",
+    "devices",
+)
+
+
+def _state(snapshot: Snapshot, live: Live) -> str:
+    if snapshot.state.stop_code is not None or snapshot.must_enrol_again:
+        return "stopped"
+    if live.running:
+        return "syncing"
+    if snapshot.state.paused:
+        return "paused"
+    if live.finding is not None:
+        return "offline" if live.finding.is_offline else "waiting"
+    waits = live.contact_ms is None or snapshot.outbox > 0 or snapshot.state.seeding
+    return "waiting" if waits else "ok"
+
+
+def _alarms(snapshot: Snapshot, live: Live) -> list[dict[str, object]]:
+    """Those that are stored, what keeps sync waiting now, and a device that has to join anew."""
+    found = [
+        _alarm(alarm.code.value, alarm.at_ms, alarm.device, alarm.n, alarm.detail)
+        for alarm in snapshot.alarms
+    ]
+    known = {alarm.code.value for alarm in snapshot.alarms}
+    finding = live.finding
+    if finding is not None and finding.code not in known:
+        found.insert(
+            0, _alarm(finding.code, live.found_at_ms, finding.device, finding.n, finding.detail)
+        )
+    if snapshot.must_enrol_again:
+        found.insert(0, _alarm(ENROL_AGAIN, None, snapshot.state.device, None, {}))
+    return found
+
+
+def _alarm(
+    code: str, at_ms: int | None, device: bytes | None, n: int | None, detail: Any
+) -> dict[str, object]:
+    return {
+        "code": code,
+        "at": None if at_ms is None else rfc3339(at_ms),
+        "device": None if device is None else device.hex(),
+        "n": n,
+        "advice": advice(code),
+        "evidence": EVIDENCE in detail,
+        **{name: detail[name] for name in _SHOWN_DETAIL if name in detail},
+    }
