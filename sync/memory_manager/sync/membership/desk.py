@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
+from memory_manager.sync.engine.rosters import changes
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import keybag, roster_log, state, verified
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.membership import names
+from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.errors import RosterMoved
 from memory_manager.sync.membership.following import follow
 from memory_manager.sync.membership.roster_entries import Rotation, Signer
@@ -86,12 +88,17 @@ class Desk:
         return Signer(device, self.secrets.signing_key(), standing.last_of(device)[0])
 
     async def catch_up(self) -> None:
-        """Take in what others did to the roster; SyncRefused(ROSTER_FORK) if it went elsewhere."""
+        """Take in what others did to the roster and what needs nobody's word.
+
+        SyncRefused: ROSTER_CHANGED where the owner must agree first, ROSTER_FORK.
+        """
         known = (await self.standing()).state
-        tail = await self.client.roster(known.roster_idx)
-        if not tail.entries and tail.head != known.roster_hash:
-            raise SyncRefused(SyncCode.ROSTER_FORK)
-        await self.take_in(tail.entries)
+        newer = await entries_after(self.client, known.roster_idx, known.roster_hash)
+        asked = [each for each in changes(newer, self.secrets.device) if not each.is_harmless]
+        if asked:
+            self.sync.poke()  # a round stops for it and asks
+            raise SyncRefused(SyncCode.ROSTER_CHANGED, device=asked[0].by, n=asked[0].idx)
+        await self.take_in(newer)
 
     async def take_in(self, entries: tuple[SignedEntry, ...]) -> None:
         """Store entries with the keys they bring; SyncRefused if one does not hold."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.connection import base_url
 from memory_manager.sync.errors import SyncCode, SyncRefused
+from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.desk import Desk
 from memory_manager.sync.membership.epoch_keys import collect_keys
 from memory_manager.sync.membership.errors import EnrolmentExpired, EnrolmentRefused
@@ -130,7 +131,7 @@ class Newcomer:
         greeter, welcome = read_welcome(letter, waiting.invitation, secrets.box_key())
         with kdf.KeyMaterial(*welcome.epochs.values()) as held:
             client.identify(welcome.vault, secrets, welcome.server_key)
-            chain = (await client.roster()).entries
+            chain = await entries_after(client, -1)
             roster = roster_of(chain, welcome.vault)
             _check_members(roster, welcome, greeter, waiting.keys)
             keys = collect_keys(

@@ -17,6 +17,7 @@ from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import keybag, state
 from memory_manager.sync.ledger.founding import enrol_again
 from memory_manager.sync.membership import names, roster_entries
+from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.desk import Desk, Standing
 from memory_manager.sync.membership.epoch_keys import collect_keys
 from memory_manager.sync.membership.errors import RecoveryRefused, RosterMoved
@@ -133,7 +134,7 @@ async def recover(
 
 async def _chain_of(client: SyncClient, lost: Lost) -> tuple[tuple[SignedEntry, ...], Roster]:
     try:
-        chain = (await client.roster()).entries
+        chain = await entries_after(client, -1)
     except SyncServerRefused as error:
         if error.status in _REFUSED_LOGIN:
             raise RecoveryRefused from None
@@ -193,7 +194,7 @@ async def renew(desk: Desk, *, grant: bytes | None) -> Member:
     )
     try:
         client.identify(standing.state.vault, old_secrets, connection.server_key)
-        chain = (await client.roster()).entries
+        chain = await entries_after(client, -1)
         roster = found(chain[0], standing.state.vault).verify(chain[1:])
         last = standing.last_of(old)
         for _ in range(_ATTEMPTS):
