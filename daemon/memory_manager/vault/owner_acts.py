@@ -30,7 +30,7 @@ from memory_manager.vault import (
 from memory_manager.vault.anchor import Anchor, Identity, Progress
 from memory_manager.vault.anchor_keeper import copy_name
 from memory_manager.vault.connection import open_database
-from memory_manager.vault.credential_slots import Passphrase
+from memory_manager.vault.credential_slots import Passphrase, RecoveryWords
 from memory_manager.vault.errors import (
     LockReason,
     PassphraseRequired,
@@ -142,6 +142,29 @@ def accept_rollback(gate: VaultGate) -> None:
         found, last_auth = session.found, session.last_auth
         with gate.exclusive(session) as keys:
             _mint_device(gate.paths, keys, found, last_auth, gate.keyring)
+
+
+def renew_device(gate: VaultGate) -> None:
+    """A new device id with the same keys: the old one was used where it must not be used again.
+
+    The vault closes and opens again meanwhile. Nothing for one that may not be written.
+    """
+    with gate.transition() as session:
+        if session is None:
+            raise VaultLocked(LockReason.USER)
+        if session.read_only:
+            return
+        found, last_auth = session.found, session.last_auth
+        with gate.exclusive(session) as keys:
+            _mint_device(gate.paths, keys, found, last_auth, gate.keyring)
+
+
+def check_recovery_words(gate: VaultGate, words: Sequence[str] | str) -> None:
+    """WrongRecoveryWords unless these words open this vault."""
+    with gate.transition() as session:
+        if session is None:
+            raise VaultLocked(LockReason.USER)
+        kdf.wipe(RecoveryWords(words).open(session.keys.slot_file))
 
 
 def _mint_device(

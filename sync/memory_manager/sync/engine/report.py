@@ -78,6 +78,7 @@ def status_json(snapshot: Snapshot | None, live: Live) -> dict[str, object]:
     values: dict[str, object] = {
         "state": _state(snapshot, live),
         "server": host_of(now.server_url),
+        "vault": now.vault.hex(),
         "device": now.device.hex(),
         "verified": {
             "n": now.n,
@@ -103,6 +104,7 @@ def status_json(snapshot: Snapshot | None, live: Live) -> dict[str, object]:
 _MEMBERS = (
     "state",
     "server",
+    "vault",
     "device",
     "verified",
     "outbox",

@@ -5,12 +5,11 @@ All but leaving are admin acts: whoever calls them has asked for the passphrase.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.engine.errors import SyncServerRefused
-from memory_manager.sync.ledger.founding import turn_off
+from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.membership import names, roster_entries
 from memory_manager.sync.membership.desk import Desk, Standing
 from memory_manager.sync.membership.roster_entries import PaperDevice
@@ -18,9 +17,6 @@ from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.enrolment import NO_GRANT_KEY
 from memory_manager.sync.wire.roster import Member, Role, SignedEntry
 from memory_manager.vault import kdf
-
-if TYPE_CHECKING:
-    from memory_manager.vault.transaction import Transaction
 
 _NOTHING_WRITTEN: Final = (0, labels.ZERO_HASH)
 
@@ -37,7 +33,7 @@ async def revoke(desk: Desk, typed: str) -> Member:
         raise InvalidInput(
             "This is the device you are using.", field="device", hint="Use: memlocket sync leave"
         )
-    await desk.sync.sync_now()  # what it wrote until now stays readable
+    await desk.pull_first()  # what it wrote until now stays readable
     with kdf.KeyMaterial() as held:
 
         async def build(now: Standing) -> SignedEntry | None:
@@ -64,22 +60,15 @@ async def rotate(desk: Desk) -> int:
     return (await desk.standing()).roster.epoch
 
 
-async def leave(desk: Desk, forget_anchor: Callable[[], None]) -> bool:
+async def leave(desk: Desk) -> bool:
     """End this device's membership and its sync; its memories stay here.
 
-    ``forget_anchor`` is the gate's ``forget_sync``. Whether the server was told: where this device
-    was revoked already it is not, and needs not be.
+    Whether the server was told: where this device was revoked already it is not, and needs not be.
     """
     await desk.standing()
     told = await _say_goodbye(desk)
     await desk.sync.disconnect()
-
-    def forget(transaction: Transaction) -> None:
-        forget_anchor()
-        turn_off(transaction, desk.journal)
-        names.forget(transaction)
-
-    await desk.write(forget)
+    await desk.write(names.forget)
     return told
 
 
@@ -91,12 +80,15 @@ async def _say_goodbye(desk: Desk) -> bool:
         return roster_entries.leave(now.roster, desk.signer(now))
 
     try:
-        await desk.sync.sync_now()  # what was written here reaches the others first
+        await desk.pull_first()  # what was written here reaches the others first
         return await desk.post(build, mark=False)
+    except SyncRefused as error:
+        if error.reason is not SyncCode.REVOKED_DEVICE:
+            raise
     except SyncServerRefused as error:
-        if error.status == 403:
-            return False
-        raise
+        if error.status != 403:
+            raise
+    return False
 
 
 async def announce_grant_key(desk: Desk, public_key: bytes | None) -> bool:

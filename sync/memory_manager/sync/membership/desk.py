@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from memory_manager.sync.engine.advice import advice
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
@@ -87,6 +88,16 @@ class Desk:
         device = self.secrets.device
         return Signer(device, self.secrets.signing_key(), standing.last_of(device)[0])
 
+    async def pull_first(self) -> None:
+        """One round before an act; SyncRefused with the code of the stop that keeps it from going.
+
+        A server out of reach is no stop: the act itself finds that out.
+        """
+        await self.sync.sync_now()
+        stop = (await self.standing()).state.stop_code
+        if stop is not None:
+            raise refusal(stop)
+
     async def catch_up(self) -> None:
         """Take in what others did to the roster and what needs nobody's word.
 
@@ -97,7 +108,7 @@ class Desk:
         asked = [each for each in changes(newer, self.secrets.device) if not each.is_harmless]
         if asked:
             self.sync.poke()  # a round stops for it and asks
-            raise SyncRefused(SyncCode.ROSTER_CHANGED, device=asked[0].by, n=asked[0].idx)
+            raise refusal(SyncCode.ROSTER_CHANGED, device=asked[0].by)
         await self.take_in(newer)
 
     async def take_in(self, entries: tuple[SignedEntry, ...]) -> None:
@@ -125,7 +136,7 @@ class Desk:
                 if error.reason == "ROSTER_HEAD":
                     continue
                 if error.reason == "GAP":  # a cut before rows that we have not seen yet
-                    await self.sync.sync_now()
+                    await self.pull_first()
                     continue
                 raise
             await self.take_in((entry,))
@@ -141,6 +152,11 @@ class Desk:
         if present is None:
             raise RosterMoved("This device has not received the present key yet.")
         return Rotation(held.keep(kdf.new_key()), held.keep(present))
+
+
+def refusal(code: SyncCode, *, device: bytes | None = None) -> SyncRefused:
+    """A refusal that says what the owner can do about it."""
+    return SyncRefused(code, advice(code.value), device=device)
 
 
 def _standing(connection: Connection) -> Standing | None:

@@ -5,7 +5,7 @@ Contract: sync.md 7, 8; vault.md 9.3. The caller has asked for the passphrase wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memory_manager.sync.engine.errors import SyncOff
@@ -120,10 +120,10 @@ class Membership:
         async with self._desk.acting:
             return await acts.rotate(self._desk)
 
-    async def leave(self, forget_anchor: Callable[[], None]) -> bool:
+    async def leave(self) -> bool:
         """Whether the server was told."""
         async with self._desk.acting:
-            return await acts.leave(self._desk, forget_anchor)
+            return await acts.leave(self._desk)
 
     async def announce_grant_key(self, public_key: bytes | None) -> bool:
         async with self._desk.acting:
