@@ -1,0 +1,160 @@
+"""``memlocket sync``: one memory on several machines, through a server that cannot read it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import cast
+
+from memory_manager.cli import prompts, sync_joining, sync_text
+from memory_manager.cli.arguments import (
+    Commands,
+    add_command,
+    add_group,
+    add_passphrase_fd,
+)
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_OK, FileProblem, NotConfirmed, NoTerminal
+from memory_manager.client.sync_acts import SyncActs
+
+
+def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    actions = add_group(commands, shared, "sync", "share this memory with your other machines")
+    add_command(
+        actions, shared, "status", run_status, "how far sync got, and what stops it",
+        "'verified up to row N' with six head words: two devices that show the same row and words\n"
+        "have seen the same history.",
+    )  # fmt: skip
+    sync_joining.register(actions, shared)
+    _register_devices(actions, shared)
+    for name, act, summary in (
+        ("pause", SyncActs.pause, "send and fetch nothing until resumed"),
+        ("resume", SyncActs.resume, "go on after a pause"),
+        ("now", SyncActs.now, "one round now, also while paused"),
+        ("retry", SyncActs.retry, "try again after a stop"),
+    ):
+        command = add_command(actions, shared, name, run_simple, summary)
+        command.set_defaults(act=act)
+    confirm = add_command(
+        actions, shared, "confirm", run_confirm, "agree to go on after a stop that asks you",
+        "ROSTER_CHANGED: another device changed the device list. BREAKER: other devices deleted\n"
+        "more than usual; deleted memories can be restored for 30 days. ROLLBACK: the server went\n"
+        "back; this device gives it the missing rows again.",
+    )  # fmt: skip
+    confirm.add_argument("code", metavar="CODE", help="the code that status shows")
+    add_passphrase_fd(confirm)
+    evidence = add_command(
+        actions, shared, "evidence", run_evidence, "proofs that the server showed two histories"
+    )
+    evidence.add_argument("file", metavar="FILE", nargs="?", type=Path, help="write them here")
+
+
+def _register_devices(actions: Commands, shared: argparse.ArgumentParser) -> None:
+    devices = add_command(actions, shared, "devices", run_devices, "who shares this memory")
+    devices.add_argument(
+        "--rename", nargs=2, metavar=("DEVICE", "NAME"), help="another name, on this machine"
+    )
+    revoke = add_command(
+        actions, shared, "revoke", run_revoke, "shut a lost machine out",
+        "From now on everything is written under a key it does not get, and what it still sends\n"
+        "is refused. What it has read already cannot be unread.",
+    )  # fmt: skip
+    revoke.add_argument("device", metavar="DEVICE", help="its name, or the beginning of its id")
+    add_passphrase_fd(revoke)
+    rotate = add_command(
+        actions, shared, "rotate", run_rotate, "write under a new key from now on",
+        "Do this after a machine has left. Nothing is encrypted anew; older rows stay readable\n"
+        "for whoever had their key.",
+    )  # fmt: skip
+    add_passphrase_fd(rotate)
+    leave = add_command(
+        actions, shared, "leave", run_leave, "stop sharing on this machine; memories stay here",
+        "What this machine wrote stays with the others. Afterwards run 'memlocket sync rotate' on\n"
+        "one of them. To share again, join as a new device.",
+    )  # fmt: skip
+    leave.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run_status(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        answer = SyncActs(client.connection).status()
+    context.console.result(answer, sync_text.status(answer))
+    return EXIT_OK
+
+
+def run_simple(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        answer = arguments.act(SyncActs(client.connection))
+    context.console.result(answer, sync_text.status(answer))
+    return EXIT_OK
+
+
+def run_devices(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        acts = SyncActs(client.connection)
+        if arguments.rename is not None:
+            acts.call_device(*arguments.rename)
+        answer = acts.devices()
+    context.console.result(answer, sync_text.devices(answer))
+    if answer.get("rotation_due"):
+        context.console.note("A device has left and still has the key: memlocket sync rotate")
+    return EXIT_OK
+
+
+def run_revoke(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        answer = sync_joining.revoke(client, context, arguments.device, arguments.passphrase_fd)
+    context.console.result(answer, f"Revoked: {arguments.device}")
+    context.console.note(
+        "It gets nothing that is written from now on. What it has read cannot be unread: change\n"
+        "passwords and tokens that stand in your memories."
+    )
+    return EXIT_OK
+
+
+def run_rotate(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        acts = SyncActs(client.connection)
+        answer = context.as_admin(client, acts.rotate, arguments.passphrase_fd)
+    context.console.result(answer, f"New key in use: epoch {answer['epoch']}")
+    return EXIT_OK
+
+
+def run_leave(arguments: argparse.Namespace, context: Context) -> int:
+    if not arguments.yes:
+        if not prompts.has_terminal():
+            raise NoTerminal("Nobody can agree to that here.", hint="Give --yes.")
+        typed = prompts.ask_line("Stop sharing on this machine? Its memories stay here. [y/N] ")
+        if typed.lower() not in ("y", "yes"):
+            raise NotConfirmed()
+    with context.client() as client:
+        answer = SyncActs(client.connection).leave()
+    context.console.result(answer, "This machine shares nothing any more; its memories are here.")
+    if answer.get("server_told"):
+        context.console.note("On one of the others: memlocket sync rotate")
+    return EXIT_OK
+
+
+def run_confirm(arguments: argparse.Namespace, context: Context) -> int:
+    code = arguments.code.upper()
+    with context.client() as client:
+        acts = SyncActs(client.connection)
+        answer = context.as_admin(client, lambda: acts.confirm(code, code), arguments.passphrase_fd)
+    context.console.result(answer, sync_text.status(answer))
+    return EXIT_OK
+
+
+def run_evidence(arguments: argparse.Namespace, context: Context) -> int:
+    import json
+
+    with context.client() as client:
+        answer = SyncActs(client.connection).evidence()
+    proofs = cast("list[object]", answer.get("evidence") or [])
+    if arguments.file is not None:
+        try:
+            arguments.file.write_text(json.dumps(proofs, indent=2) + "\n")
+        except OSError as error:
+            raise FileProblem(f"Writing failed: {error.strerror}.") from None
+    text = "No proof of two histories is kept." if not proofs else json.dumps(proofs, indent=2)
+    context.console.result(answer, text if arguments.file is None else "")
+    return EXIT_OK

@@ -1,0 +1,277 @@
+"""How a machine comes to share a memory: setup, join, approve, recover, and what belongs to them.
+
+Words, tokens and enrolment strings are asked for or read from descriptors; none is an argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from memory_manager.cli import prompts, sync_text
+from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
+from memory_manager.cli.context import Context
+from memory_manager.cli.errors import EXIT_OK, NotConfirmed, NoTerminal, Usage
+from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
+from memory_manager.cli.sync_waiting import show_invitation, wait_for_welcome
+from memory_manager.client.memory_client import MemoryClient
+from memory_manager.client.sync_acts import JsonObject, SyncActs
+
+
+def register(actions: Commands, shared: argparse.ArgumentParser) -> None:
+    """The ways in, below ``memlocket sync``."""
+    _register_setup(actions, shared)
+    _register_join(actions, shared)
+    _register_recover(actions, shared)
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("server", metavar="URL", help="e.g. https://sync.example.org:8443")
+    parser.add_argument("--ca-file", type=Path, metavar="PATH", help="of a certificate of your own")
+    parser.add_argument("--proxy", metavar="URL", help="no other proxy is ever used")
+    parser.add_argument("--name", help="what your devices call this one (default: its host name)")
+    add_passphrase_fd(parser)
+
+
+def _register_setup(actions: Commands, shared: argparse.ArgumentParser) -> None:
+    setup = add_command(
+        actions, shared, "setup", run_setup, "make this the first device of a shared memory",
+        "Needs a registration token of the server. The recovery words of this vault become those\n"
+        "of the shared memory: with them, the server's address and the vault id a new machine\n"
+        "gets everything back when all devices are lost. The server stores ciphertext; it learns\n"
+        "when you write, how many rows and their padded sizes.",
+    )  # fmt: skip
+    _add_server(setup)
+    setup.add_argument("--server-key", metavar="HEX", help="refuse a server with another key")
+    setup.add_argument("--token-fd", type=int, metavar="N", help="registration token")
+    setup.add_argument("--words-fd", type=int, metavar="N", help="the present recovery words")
+    setup.add_argument("--recovery-fd", type=int, metavar="N", help="make new words, write them")
+    setup.add_argument(
+        "--without-recovery", action="store_true",
+        help="no words recover the shared memory; once every device is lost, it is lost",
+    )  # fmt: skip
+
+
+def _register_join(actions: Commands, shared: argparse.ArgumentParser) -> None:
+    join = add_command(
+        actions, shared, "join", run_join, "let this machine share the memory of another",
+        "Shows a string and a QR picture; read it on a machine that has the memory with\n"
+        "'memlocket sync approve'. The string is a secret for ten minutes. What this machine\n"
+        "remembers already is kept and shared too.",
+    )  # fmt: skip
+    _add_server(join)
+    join.add_argument("--invitation-fd", type=int, metavar="N", help="write the string there")
+    join.add_argument("--no-qr", action="store_true", help="show no QR picture")
+    approve = add_command(
+        actions, shared, "approve", run_approve, "let a new machine in",
+        "Asks for the string that 'memlocket sync join' shows there, or reads it from standard\n"
+        "input; it is never an argument, where other programs could see it.",
+    )  # fmt: skip
+    approve.add_argument("--invitation-fd", type=int, metavar="N", help="read the string there")
+    approve.add_argument("--yes", action="store_true", help="do not ask whether the name is right")
+    add_passphrase_fd(approve)
+
+
+def _register_recover(actions: Commands, shared: argparse.ArgumentParser) -> None:
+    recover = add_command(
+        actions, shared, "recover", run_recover, "get the shared memory back with recovery words",
+        "On a new machine with a vault of its own. Needs the vault id and the words of your\n"
+        "recovery sheet. With a row number and its six head words from the sheet, a server that\n"
+        "was set back is found out; with the words alone it is not.",
+    )  # fmt: skip
+    _add_server(recover)
+    recover.add_argument("--vault", required=True, metavar="ID", help="from the recovery sheet")
+    recover.add_argument("--words-fd", type=int, metavar="N", help="read the words from there")
+    recover.add_argument("--server-key", metavar="HEX", help="refuse a server with another key")
+    recover.add_argument(
+        "--head", nargs=7, metavar=("ROW", *("WORD",) * 6), help="row and head words on the sheet"
+    )
+    recover.add_argument(
+        "--revoke", action="append", default=[], metavar="DEVICE", help="shut this one out, too"
+    )
+    renew = add_command(
+        actions, shared, "renew", run_renew, "go on as a new device after lost state",
+        "For a vault that was rolled back or restored on this machine: its old log is closed, and\n"
+        "no position in it is ever used twice.",
+    )  # fmt: skip
+    add_passphrase_fd(renew)
+    words = add_command(
+        actions, shared, "words", run_words, "make this vault's words recover the shared memory",
+        "After 'memlocket recovery new', and where setup was done without words. Earlier words\n"
+        "are revoked.",
+    )  # fmt: skip
+    words.add_argument("--words-fd", type=int, metavar="N", help="read the words from there")
+    add_passphrase_fd(words)
+
+
+def _server(arguments: argparse.Namespace, passphrase: str | None) -> dict[str, object]:
+    ca_file: Path | None = arguments.ca_file
+    return {
+        "server": arguments.server,
+        "name": arguments.name,
+        "ca_file": None if ca_file is None else str(ca_file.absolute()),
+        "proxy": arguments.proxy,
+        "server_key": getattr(arguments, "server_key", None),
+        "passphrase": passphrase,
+    }
+
+
+def _passphrase(client: MemoryClient, context: Context, descriptor: int | None) -> str | None:
+    """That of a vault that has one: it also opens the key that signs grants."""
+    context.refuse_without_vault(client)
+    vault = cast("Mapping[str, object]", client.status().get("vault") or {})
+    slots = cast("list[object]", vault.get("slots") or [])
+    if "passphrase" not in slots and descriptor is None:
+        return None
+    return prompts.ask_secret("Passphrase", descriptor)
+
+
+def run_setup(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        passphrase = _passphrase(client, context, arguments.passphrase_fd)
+        token = prompts.ask_secret("Registration token of the server", arguments.token_fd)
+        if passphrase is not None:
+            client.unlock(passphrase)
+        words = None if arguments.without_recovery else _words_for_setup(arguments, client, context)
+        request = {
+            **_server(arguments, passphrase),
+            "registration_token": token,
+            "recovery_words": words,
+            "without_recovery": arguments.without_recovery,
+        }
+        answer = SyncActs(client.connection).set_up(request)
+    context.console.result(answer, sync_text.member("This memory is shared now.", answer))
+    context.console.note(sync_text.sheet(answer, with_words=words is not None))
+    context.console.note("Next, on your other machine: memlocket sync join URL")
+    return EXIT_OK
+
+
+def _words_for_setup(arguments: argparse.Namespace, client: MemoryClient, context: Context) -> str:
+    """The present words, or new ones that the owner has confirmed."""
+    if arguments.words_fd is not None:
+        return prompts.read_descriptor(arguments.words_fd)
+    if arguments.recovery_fd is None:
+        if not prompts.has_terminal():
+            raise NoTerminal(
+                "There is no terminal to ask for the recovery words.",
+                hint="Give --words-fd N, or --recovery-fd N for new ones, or --without-recovery.",
+            )
+        context.console.note(
+            "The 24 recovery words of this vault will also recover the shared memory."
+        )
+        if prompts.ask_line("Do you have them at hand? [y/N] ").lower() in ("y", "yes"):
+            return prompts.ask_secret("The 24 recovery words")
+    answer = context.as_admin(client, client.new_recovery_words)
+    words = [str(word) for word in cast("list[object]", answer.get("recovery_words") or [])]
+    if arguments.recovery_fd is not None:
+        write_words(words, arguments.recovery_fd)
+    elif not confirm_on_terminal(words):
+        raise NotConfirmed("A word was wrong; nothing is shared yet. Run it again for new words.")
+    else:
+        client.confirm_recovery_words()
+    return " ".join(words)
+
+
+def run_join(arguments: argparse.Namespace, context: Context) -> int:
+    if context.console.as_json and arguments.invitation_fd is None:
+        raise Usage("--json needs --invitation-fd N: the string must not stand in the result.")
+    with context.client() as client:
+        passphrase = _passphrase(client, context, arguments.passphrase_fd)
+        acts = SyncActs(client.connection)
+        asked = acts.join(_server(arguments, passphrase))
+        show_invitation(context, str(asked["invitation"]), arguments)
+        answer = wait_for_welcome(context, acts)
+    context.console.result(answer, sync_text.member("This machine shares the memory now.", answer))
+    context.console.note("Compare the head words on both machines: memlocket sync status")
+    return EXIT_OK
+
+
+def run_approve(arguments: argparse.Namespace, context: Context) -> int:
+    text = _invitation(arguments.invitation_fd)
+    with context.client() as client:
+        acts = SyncActs(client.connection)
+        offer = acts.look_at_offer(text)
+        context.console.note(f"Asks to join: {offer['name']}  (device {str(offer['device'])[:8]})")
+        if not arguments.yes:
+            if not prompts.has_terminal():
+                raise NoTerminal("Nobody can say whether the name is right.", hint="Give --yes.")
+            if prompts.ask_line("Let it in? It will read everything. [y/N] ").lower() not in (
+                "y", "yes",
+            ):  # fmt: skip
+                raise NotConfirmed()
+        handle = str(offer["offer"])
+        answer = context.as_admin(client, lambda: acts.let_in(handle), arguments.passphrase_fd)
+    context.console.result(answer, f"Let in: {answer['name']}")
+    return EXIT_OK
+
+
+def _invitation(descriptor: int | None) -> str:
+    if descriptor is not None:
+        return prompts.read_descriptor(descriptor)
+    if not sys.stdin.isatty():
+        return prompts.read_descriptor(sys.stdin.fileno())
+    return prompts.ask_secret("The string shown on the new machine (mlk1:...)")
+
+
+def revoke(
+    client: MemoryClient, context: Context, device: str, passphrase_fd: int | None
+) -> JsonObject:
+    acts = SyncActs(client.connection)
+    return context.as_admin(client, lambda: acts.revoke(device), passphrase_fd)
+
+
+def run_recover(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        passphrase = _passphrase(client, context, arguments.passphrase_fd)
+        words = prompts.ask_secret("The 24 words of the recovery sheet", arguments.words_fd)
+        request = {
+            **_server(arguments, passphrase),
+            "vault": arguments.vault,
+            "recovery_words": words,
+            **_noted_head(arguments.head),
+        }
+        answer = SyncActs(client.connection).recover(request)
+        revoked = [revoke(client, context, device, None)["device"] for device in arguments.revoke]
+    context.console.result(
+        {**answer, "revoked": revoked}, sync_text.member("The shared memory is back.", answer)
+    )
+    if arguments.head is None:
+        context.console.note(
+            "Without head words nobody can tell whether the server has all rows: an older state\n"
+            "looks the same. Compare with what you remember writing."
+        )
+    context.console.note("Shut out machines that are lost: memlocket sync devices, then revoke")
+    return EXIT_OK
+
+
+def _noted_head(typed: list[str] | None) -> dict[str, object]:
+    if typed is None:
+        return {}
+    row, *words = typed
+    if not row.isdigit():
+        raise Usage("--head takes the row number first, then its six words.")
+    return {"head_n": int(row), "head_words": " ".join(words)}
+
+
+def run_renew(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        passphrase = _passphrase(client, context, arguments.passphrase_fd)
+        answer = SyncActs(client.connection).renew(passphrase)
+    context.console.result(answer, sync_text.member("Sync goes on under a new id.", answer))
+    return EXIT_OK
+
+
+def run_words(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        words = prompts.ask_secret("The 24 recovery words of this vault", arguments.words_fd)
+        acts = SyncActs(client.connection)
+        answer = context.as_admin(
+            client, lambda: acts.replace_words(words), arguments.passphrase_fd
+        )
+    done = "These words recover the shared memory now; earlier ones do not."
+    said = done if answer.get("changed") else "These words recover it already."
+    context.console.result(answer, said)
+    return EXIT_OK

@@ -1,0 +1,135 @@
+"""Answers about sync as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from memory_manager.cli.output import counted, facts, local_time, section, table
+
+_Entry = Mapping[str, object]
+_ID_DIGITS = 8
+
+
+def status(answer: _Entry) -> str:
+    """Facts first, then what needs the owner."""
+    sync = section(answer, "sync")
+    if sync.get("state") == "off":
+        return "Sync is off: this memory is on this machine only."
+    verified = section(sync, "verified")
+    text = facts(
+        (
+            ("state", sync.get("state")),
+            ("server", sync.get("server")),
+            ("vault", grouped(str(sync["vault"])) if sync.get("vault") else None),
+            ("device", str(sync.get("device") or "")[:_ID_DIGITS] or None),
+            ("verified up to row", verified.get("n")),
+            ("head words", " ".join(_texts(verified, "words")) or None),
+            ("waiting to be sent", counted(_number(sync, "outbox"), "row")),
+            ("progress", _progress(sync)),
+            ("kept aside", _aside(sync)),
+            ("conflicts", _conflicts(sync)),
+            ("last contact", local_time(sync["last_contact_at"]) if sync.get("last_contact_at")
+             else "never"),
+        )
+    )  # fmt: skip
+    return "\n".join([text, *(_alarm(alarm) for alarm in _entries(sync, "alarms"))])
+
+
+def _alarm(alarm: _Entry) -> str:
+    where = ", ".join(
+        f"{name} {str(alarm[name])[:_ID_DIGITS]}" for name in ("device", "n") if alarm.get(name)
+    )
+    place = f" ({where.replace('n ', 'row ')})" if where else ""
+    return f"! {alarm.get('code')}{place} {local_time(alarm.get('at'))}\n  {alarm.get('advice')}"
+
+
+def _progress(sync: _Entry) -> str | None:
+    progress = section(sync, "progress")
+    if not progress:
+        return None
+    return f"{progress.get('phase')} {progress.get('done')} of {progress.get('total')}"
+
+
+def _aside(sync: _Entry) -> str | None:
+    """Rows that do not open, by code."""
+    codes = section(sync, "quarantined")
+    return ", ".join(f"{code} {count}" for code, count in codes.items()) or None
+
+
+def _conflicts(sync: _Entry) -> str | None:
+    count = _number(sync, "conflicts")
+    return f"{counted(count, 'memory', 'memories')}: memlocket conflicts" if count else None
+
+
+def member(headline: str, answer: _Entry) -> str:
+    """What a device knows after it became a member."""
+    return "\n".join(
+        (
+            headline,
+            facts(
+                (
+                    ("server", answer.get("server")),
+                    ("server's six words", " ".join(_texts(answer, "server_words"))),
+                    ("vault", grouped(str(answer.get("vault") or ""))),
+                )
+            ),
+        )
+    )
+
+
+def sheet(answer: _Entry, *, with_words: bool) -> str:
+    """What belongs on paper."""
+    if not with_words:
+        return (
+            "There are no recovery words for the shared memory: once every device is lost, it is\n"
+            "lost. Make some: memlocket recovery new && memlocket sync words"
+        )
+    return (
+        "\nOn your recovery sheet, beside the 24 words:\n"
+        f"  server  {answer.get('server')}\n"
+        f"  its key {' '.join(_texts(answer, 'server_words'))}\n"
+        f"  vault   {grouped(str(answer.get('vault') or ''))}\n"
+        "  and from time to time the row and the six head words of: memlocket sync status\n"
+        "A machine set up from the words alone cannot tell a server that was set back; with row\n"
+        "and head words it can.\n"
+    )
+
+
+def devices(answer: _Entry) -> str:
+    rows = [
+        (
+            str(device.get("name") or "-"),
+            str(device.get("device"))[:_ID_DIGITS],
+            _role(device),
+            str(device.get("rows")),
+        )
+        for device in _entries(answer, "devices")
+    ]
+    return table(("NAME", "ID", "STATE", "ROWS"), rows)
+
+
+def _role(device: _Entry) -> str:
+    if not device.get("active"):
+        return f"ended at row {device.get('ended_at_row')}"
+    if device.get("role") == "recovery":
+        return "recovery words"
+    return "this device" if device.get("this_device") else "active"
+
+
+def grouped(vault: str) -> str:
+    """A vault id as it is written down: groups of four."""
+    return "-".join(vault[at : at + 4] for at in range(0, len(vault), 4))
+
+
+def _entries(answer: _Entry, name: str) -> Sequence[_Entry]:
+    return cast("Sequence[_Entry]", answer.get(name) or [])
+
+
+def _texts(answer: _Entry, name: str) -> list[str]:
+    return [str(text) for text in cast("Sequence[object]", answer.get(name) or [])]
+
+
+def _number(answer: _Entry, name: str) -> int:
+    value = answer.get(name)
+    return value if isinstance(value, int) else 0

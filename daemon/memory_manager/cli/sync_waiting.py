@@ -1,0 +1,57 @@
+"""Showing an enrolment string once, and waiting until another machine has read it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.cli.context import Context
+from memory_manager.client.sync_acts import JsonObject, SyncActs
+
+POLL_SECONDS = 2.0
+
+
+def show_invitation(context: Context, text: str, arguments: argparse.Namespace) -> None:
+    """To the named descriptor, else to standard output; with a picture on a terminal."""
+    if arguments.invitation_fd is not None:
+        with os.fdopen(os.dup(arguments.invitation_fd), "w", encoding="ascii") as stream:
+            stream.write(text + "\n")
+        return
+    if not arguments.no_qr and sys.stdout.isatty():
+        import segno
+
+        segno.make(text, error="l", micro=False).terminal(out=sys.stdout, compact=True)
+    context.console.result({}, f"\n{text}\n")
+    context.console.note(
+        "Read it on a machine that has the memory: memlocket sync approve\n"
+        "It is a secret for ten minutes. Waiting (Ctrl-C gives up) ..."
+    )
+
+
+def wait_for_welcome(context: Context, acts: SyncActs) -> JsonObject:
+    """The answer of the join; whatever ends the waiting ends the attempt too."""
+    left: int | None = None
+    try:
+        with context.console.progress("waiting", None, "s left") as advance:
+            while True:
+                answer = acts.look_for_welcome()
+                if answer.get("state") == "joined":
+                    return answer
+                now = answer.get("seconds_left")
+                if isinstance(now, int):
+                    advance(now - (left or 0))
+                    left = now
+                time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        _give_up(acts)
+        raise
+
+
+def _give_up(acts: SyncActs) -> None:
+    try:
+        acts.stop_waiting()
+    except MemlocketError:
+        return  # the string expires by itself
