@@ -130,7 +130,7 @@ class ServerProcess:
             raise AssertionError(f"exit {process.returncode}:\n{self.log()[-2000:]}")
         with contextlib.suppress(ValueError):
             self.ready = json.loads(self._out_path.read_bytes())
-        return bool(self.ready)
+        return "url" in self.ready
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
@@ -247,7 +247,7 @@ class Caller:
         assert said.status == 200, said.body
         return bytes.fromhex(said.json["nonce"]), bytes.fromhex(said.json["server_key"])
 
-    async def signed(self, action: int, **lies: Any) -> dict[str, str]:
+    async def signed(self, action: int, /, **lies: Any) -> dict[str, str]:
         """The members of a login or a deletion, with other values where a test lies."""
         nonce, server_key = await self.challenge()
         facts = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         default=None,
         help="anybody who reaches the server may make a vault",
     )
-    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=False)
+    actions = parser.add_subparsers(metavar="[ACTION]", title="actions", required=False)
     _add_action(
         actions,
         shared,
@@ -142,6 +143,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             )
         )
         context.console.result(document, text)
+        sys.stdout.flush()  # whoever started us waits for it
 
     run_server(settings, ServiceNotifier(context.environ), ready)
     return EXIT_OK
@@ -196,8 +198,8 @@ def _settings(arguments: argparse.Namespace, context: Context) -> ServerSettings
 
 
 def _heads(state: ServerState) -> str:
-    """(n, G) of every vault: what a restored copy is recognised by."""
+    """Rows and head of every vault, in the words that ``memlocket sync status`` shows too."""
     if not state.heads:
         return ""
-    rows = [[head.vault.hex(), str(head.head.n), head.head.g.hex()] for head in state.heads]
-    return table(("vault", "rows", "global head"), rows)
+    rows = [[vault, str(n), " ".join(words)] for vault, n, words in state.head_words()]
+    return table(("vault", "rows", "head"), rows)

@@ -24,6 +24,7 @@ from memory_manager.sync.server.running import storage_of
 from memory_manager.sync.server.server_key import KEY_NAME, ServerKey, load_key
 from memory_manager.sync.server.settings import ServerSettings
 from memory_manager.sync.server.storage import Usage, VaultHead
+from memory_manager.sync.wire.log import head_words
 
 HEADS_NAME: Final = "heads.json"
 
@@ -36,6 +37,12 @@ class ServerState:
     usage: Usage
     heads: tuple[VaultHead, ...]
 
+    def head_words(self) -> list[tuple[str, int, tuple[str, ...]]]:
+        """Vault id in hex, n, and the head in six words, for every vault."""
+        return [
+            (h.vault.hex(), h.head.n, head_words(h.vault, h.head.n, h.head.g)) for h in self.heads
+        ]
+
     def as_json(self) -> dict[str, object]:
         return {
             "server_words": list(self.words),
@@ -45,7 +52,7 @@ class ServerState:
 
 
 def heads_json(heads: tuple[VaultHead, ...]) -> list[dict[str, object]]:
-    """(n, G) per vault."""
+    """(n, G) per vault, by which a restored copy is recognised."""
     return [{"vault": h.vault.hex(), "n": h.head.n, "g": h.head.g.hex()} for h in heads]
 
 
