@@ -371,8 +371,6 @@ async def _hints(socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[int]
     while True:
         # the server pings every 30 s; who is silent for longer is not there
         message = await socket.receive(timeout=_SILENCE_SECONDS)
-        if message.type is aiohttp.WSMsgType.PING:
-            continue
         if message.type is not aiohttp.WSMsgType.TEXT:
             return
         said = _object(message.data.encode())
