@@ -17,6 +17,9 @@ from memory_manager.api.answers import json_response
 from memory_manager.auth.errors import TooManyAttempts
 from memory_manager.auth.logins import ATTEMPT_WINDOW_SECONDS
 from memory_manager.base.errors import InvalidInput, MemlocketError, Outcome
+from memory_manager.sync.engine.advice import advice
+from memory_manager.sync.engine.errors import SyncServerRefused
+from memory_manager.sync.errors import SyncRefused
 from memory_manager.vault.errors import VaultLocked, WrongPassphrase
 
 LOCKED_RETRY_SECONDS: Final = 5
@@ -274,6 +277,11 @@ def error_body(error: MemlocketError, request_id: str) -> dict[str, object]:
         details["hint"] = error.hint
     if isinstance(error, VaultLocked):
         details["reason"] = error.reason.value
+    elif isinstance(error, SyncRefused):
+        details["reason"] = error.reason.value
+        details.setdefault("hint", advice(error.reason.value))
+    elif isinstance(error, SyncServerRefused):
+        details["reason"] = error.reason
     detail: object = error.message
     if isinstance(error, InvalidFields):
         detail = [fault.as_json() for fault in error.faults]

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from memory_manager.sync.engine.advice import advice
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
@@ -96,7 +95,7 @@ class Desk:
         await self.sync.sync_now()
         stop = (await self.standing()).state.stop_code
         if stop is not None:
-            raise refusal(stop)
+            raise SyncRefused(stop)
 
     async def catch_up(self) -> None:
         """Take in what others did to the roster and what needs nobody's word.
@@ -108,7 +107,7 @@ class Desk:
         asked = [each for each in changes(newer, self.secrets.device) if not each.is_harmless]
         if asked:
             self.sync.poke()  # a round stops for it and asks
-            raise refusal(SyncCode.ROSTER_CHANGED, device=asked[0].by)
+            raise SyncRefused(SyncCode.ROSTER_CHANGED, device=asked[0].by, n=asked[0].idx)
         await self.take_in(newer)
 
     async def take_in(self, entries: tuple[SignedEntry, ...]) -> None:
@@ -152,11 +151,6 @@ class Desk:
         if present is None:
             raise RosterMoved("This device has not received the present key yet.")
         return Rotation(held.keep(kdf.new_key()), held.keep(present))
-
-
-def refusal(code: SyncCode, *, device: bytes | None = None) -> SyncRefused:
-    """A refusal that says what the owner can do about it."""
-    return SyncRefused(code, advice(code.value), device=device)
 
 
 def _standing(connection: Connection) -> Standing | None:
