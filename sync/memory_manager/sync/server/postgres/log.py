@@ -154,19 +154,25 @@ async def put_wraps(line: Line, vault: bytes, wraps: Sequence[WrapRow], default:
     # of several for one key the last one counts; each has a position of its own
     stored = [wrap for wrap in wraps if wrap.body_hash in known]
     newest = {(wrap.body_hash, wrap.epoch): (i, wrap) for i, wrap in enumerate(stored, 1)}
-    added = await line.fetch(
+    keys = [body_hash for body_hash, _ in newest], [epoch for _, epoch in newest]
+    replaced = await line.fetchval(
+        "SELECT count(*) FROM unnest($2::bytea[], $3::bigint[]) AS new(body_hash, epoch)"
+        " JOIN wrap ON wrap.vault = $1 AND wrap.body_hash = new.body_hash"
+        " AND wrap.epoch = new.epoch",
+        vault,
+        *keys,
+    )
+    await line.execute(
         "INSERT INTO wrap(vault, body_hash, epoch, position, wrap)"
         " SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[])"
         " ON CONFLICT(vault, body_hash, epoch)"
-        " DO UPDATE SET position = excluded.position, wrap = excluded.wrap"
-        " RETURNING xmax = 0 AS is_new",
+        " DO UPDATE SET position = excluded.position, wrap = excluded.wrap",
         vault,
-        [body_hash for body_hash, _ in newest],
-        [epoch for _, epoch in newest],
+        *keys,
         [position + i for i, _ in newest.values()],
         [wrap.wrap for _, wrap in newest.values()],
     )
-    octets = WRAP_OCTETS * sum(row["is_new"] for row in added)
+    octets = WRAP_OCTETS * (len(newest) - replaced)
     check_quota(state.quota, octets=state.bytes + octets)
     await line.execute(
         "UPDATE vault SET wrap_n = wrap_n + $2, bytes = bytes + $3 WHERE id = $1",
