@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEPT_HEADS: Final = 16
 _HEADS: Final = "sync_heads"
 _OPTIONS: Final = "sync_options"
+_EXPECTED: Final = "sync_expected_head"
 MAX_JITTER_SECONDS: Final = 60.0
 
 
@@ -62,10 +63,24 @@ def keep_heads(transaction: Transaction, verified: Sequence[Signed[ServerHead]])
     _set(transaction, _HEADS, json.dumps(listed))
 
 
+def expect(transaction: Transaction, head: ServerHead) -> None:
+    """Somebody whom the owner trusts has seen this head: the log must come to it (sync.md 7.2)."""
+    _set(transaction, _EXPECTED, json.dumps([head.n, head.g.hex()]))
+
+
+def expected(connection: Connection) -> ServerHead | None:
+    """What another device, or the owner's sheet, said of the log when this device joined."""
+    text = _get(connection, _EXPECTED)
+    if text is None:
+        return None
+    n, g = json.loads(text)
+    return ServerHead(n, bytes.fromhex(g))
+
+
 def forget(transaction: Transaction) -> None:
     """Nothing of a server is remembered any more."""
     transaction.connection.execute(
-        "DELETE FROM vault_state WHERE key IN (?, ?)", (_HEADS, _OPTIONS)
+        "DELETE FROM vault_state WHERE key IN (?, ?, ?)", (_HEADS, _OPTIONS, _EXPECTED)
     )
 
 

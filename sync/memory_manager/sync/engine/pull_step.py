@@ -13,9 +13,11 @@ from memory_manager.sync.engine import own_state, proofs
 from memory_manager.sync.engine.client import StoredWrap
 from memory_manager.sync.engine.parts import Parts, Progress
 from memory_manager.sync.engine.roster_step import update_roster
+from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import incoming, quarantine, state, verified
 from memory_manager.sync.wire.acceptance import Accepted
 from memory_manager.sync.wire.framing import Page
+from memory_manager.sync.wire.log import ServerHead
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -68,7 +70,21 @@ def _names_newer_roster(parts: Parts, page: Page, connection: Connection) -> boo
 def _accept(connection: Connection, parts: Parts, page: Page) -> Accepted:
     roster = parts.roster.at(connection)
     rules, log = verified.verifier(connection, roster), verified.load(connection)
-    return proofs.accepted(connection, rules, log, page)
+    accepted = proofs.accepted(connection, rules, log, page)
+    expected = own_state.expected(connection)
+    if expected is not None and log.n < expected.n:
+        _check_expected(expected, log.n, accepted, page)
+    return accepted
+
+
+def _check_expected(expected: ServerHead, before: int, accepted: Accepted, page: Page) -> None:
+    """The log comes to the head that was known when this device joined."""
+    if page.tip.value.n < expected.n:
+        raise SyncRefused(SyncCode.ROLLBACK, n=page.tip.value.n)
+    if accepted.log.n >= expected.n and (
+        accepted.global_heads[expected.n - before - 1] != expected.g
+    ):
+        raise SyncRefused(SyncCode.EQUIVOCATION, n=expected.n)
 
 
 def _commit(parts: Parts, page: Page, transaction: Transaction) -> int:

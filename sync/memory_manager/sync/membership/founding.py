@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from memory_manager.base.errors import InvalidInput
+from memory_manager.sync.engine import own_state
 from memory_manager.sync.engine.connection import ServerConnection, base_url
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger.founding import turn_on
@@ -16,7 +17,7 @@ from memory_manager.sync.membership.errors import SyncAlreadyOn
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.enrolment import NO_GRANT_KEY, NewKeys
-from memory_manager.sync.wire.log import FIRST_GLOBAL_HEAD, server_head_verifies
+from memory_manager.sync.wire.log import FIRST_GLOBAL_HEAD, ServerHead, server_head_verifies
 from memory_manager.sync.wire.roster import SignedEntry
 from memory_manager.vault import kdf
 
@@ -133,8 +134,13 @@ async def become_member(
     chain: tuple[SignedEntry, ...],
     keys: Mapping[int, kdf.SecretBytes],
     called: Mapping[bytes, str],
+    *,
+    expected: ServerHead | None = None,
 ) -> Member:
-    """Write the first rows of the ledger and start syncing; local rows are sealed from now on."""
+    """Write the first rows of the ledger and start syncing; local rows are sealed from now on.
+
+    ``expected`` is a head that the log has to come to.
+    """
     connection = address.connection(server_key)
 
     def adopt(transaction: Transaction) -> None:
@@ -148,6 +154,8 @@ async def become_member(
             keys=keys,
         )
         names.put(transaction, called)
+        if expected is not None:
+            own_state.expect(transaction, expected)
 
     await desk.write(adopt)
     await desk.sync.connect(connection)

@@ -45,6 +45,7 @@ from memory_manager.sync.wire.enrolment import (
     sign_possession,
 )
 from memory_manager.sync.wire.labels import ID_BYTES
+from memory_manager.sync.wire.log import ServerHead
 from memory_manager.sync.wire.roster import Roster
 from memory_manager.vault import kdf
 
@@ -141,10 +142,18 @@ class Newcomer:
                 held.keep(vrk)
             if roster.epoch not in keys:
                 raise SyncRefused(SyncCode.WAITING_KEY)
-            await check_head(client, welcome.vault, welcome.server_key, welcome.n, welcome.g)
+            seen = ServerHead(welcome.n, welcome.g)
+            await check_head(client, welcome.vault, welcome.server_key, seen)
             called = {**welcome.names, secrets.device: waiting.name}
             return await become_member(
-                self._desk, waiting.address, welcome.server_key, welcome.vault, chain, keys, called
+                self._desk,
+                waiting.address,
+                welcome.server_key,
+                welcome.vault,
+                chain,
+                keys,
+                called,
+                expected=seen,
             )
 
 

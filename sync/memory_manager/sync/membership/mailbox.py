@@ -10,7 +10,7 @@ from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.membership.errors import EnrolmentExpired, EnrolmentRefused
 from memory_manager.sync.wire.enrolment import NewKeys
 from memory_manager.sync.wire.framing import Page
-from memory_manager.sync.wire.log import server_head_verifies
+from memory_manager.sync.wire.log import ServerHead, server_head_verifies
 from memory_manager.sync.wire.roster import Roster, SignedEntry, found
 
 MAILBOX_SECONDS: Final = 600.0
@@ -18,17 +18,17 @@ GONE: Final = frozenset({"GONE", "MAILBOX_TAKEN"})
 """Codes of a mailbox that was read already, used, or whose time is over."""
 
 
-async def check_head(client: SyncClient, vault: bytes, server_key: bytes, n: int, g: bytes) -> None:
-    """The server stands to the log as somebody else saw it: n rows, global head ``g``.
+async def check_head(client: SyncClient, vault: bytes, server_key: bytes, seen: ServerHead) -> None:
+    """The server stands to the log as somebody else saw it.
 
     SyncRefused: ROLLBACK when it has less, EQUIVOCATION when another history, SERVER_KEY.
     """
-    page = await client.pull(max(0, n - 1), 1)
+    page = await client.pull(max(0, seen.n - 1), 1)
     check_signatures(page, vault, server_key)
-    if page.tip.value.n < n:
+    if page.tip.value.n < seen.n:
         raise SyncRefused(SyncCode.ROLLBACK, n=page.tip.value.n)
-    if n and (page.page_head.value.n, page.page_head.value.g) != (n, g):
-        raise SyncRefused(SyncCode.EQUIVOCATION, n=n)
+    if seen.n and page.page_head.value != seen:
+        raise SyncRefused(SyncCode.EQUIVOCATION, n=seen.n)
 
 
 def check_signatures(page: Page, vault: bytes, server_key: bytes) -> None:

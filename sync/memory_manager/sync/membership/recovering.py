@@ -32,7 +32,7 @@ from memory_manager.sync.membership.letters import printable_name
 from memory_manager.sync.membership.mailbox import check_signatures
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
 from memory_manager.sync.wire import labels
-from memory_manager.sync.wire.log import head_words
+from memory_manager.sync.wire.log import ServerHead, head_words
 from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, found
 from memory_manager.vault import kdf
 from memory_manager.vault.device_key import DeviceKey
@@ -102,8 +102,9 @@ async def recover(
         if address.key is not None and server_key != address.key:
             raise SyncRefused(SyncCode.SERVER_KEY)
         client.identify(lost.vault, paper_secrets, server_key)
+        seen = None
         if lost.noted is not None:
-            await _check_noted(client, lost, server_key, lost.noted)
+            seen = await _check_noted(client, lost, server_key, lost.noted)
         for _ in range(_ATTEMPTS):
             chain, roster = await _chain_of(client, lost)
             entry = roster_entries.add(roster, lost.paper.signer(), keys, None)
@@ -127,7 +128,9 @@ async def recover(
             held.keep(vrk)
         if roster.epoch not in epochs:
             raise RecoveryRefused("The words do not open the present key of this vault.")
-        member = await become_member(desk, address, server_key, lost.vault, chain, epochs, called)
+        member = await become_member(
+            desk, address, server_key, lost.vault, chain, epochs, called, expected=seen
+        )
     await desk.sync.roster_changed_here()
     return member
 
@@ -148,7 +151,9 @@ async def _chain_of(client: SyncClient, lost: Lost) -> tuple[tuple[SignedEntry, 
     return chain, roster
 
 
-async def _check_noted(client: SyncClient, lost: Lost, server_key: bytes, noted: NotedHead) -> None:
+async def _check_noted(
+    client: SyncClient, lost: Lost, server_key: bytes, noted: NotedHead
+) -> ServerHead:
     try:
         page = await client.pull(noted.n - 1, 1)
     except SyncServerRefused as error:
@@ -166,6 +171,7 @@ async def _check_noted(client: SyncClient, lost: Lost, server_key: bytes, noted:
         raise RecoveryRefused(
             "The head words of the server's log are others than those on the sheet."
         )
+    return head
 
 
 def _paper_secrets(paper: PaperDevice) -> DeviceSecrets:
