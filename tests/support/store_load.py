@@ -94,7 +94,7 @@ def write_for_ever(vault: SmallVault, rng: random.Random) -> None:
 def main() -> None:
     folder, seed = Path(sys.argv[1]), int(sys.argv[2])
     vault = SmallVault(
-        folder, [ShadowIndex()], on_commit=lambda generation: say(f"generation {generation}")
+        folder, [ShadowIndex()], on_commit=lambda generation, _: say(f"generation {generation}")
     )
     vault.write(
         lambda tx: tx.connection.execute(

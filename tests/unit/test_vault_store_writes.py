@@ -121,7 +121,9 @@ def test_failing_unit_takes_nothing_with_it(vault: SmallVault) -> None:
 
 def test_queued_units_share_one_commit(tmp_path: Path) -> None:
     generations: list[int] = []
-    with small_vault(tmp_path, on_commit=generations.append) as vault:
+    with small_vault(
+        tmp_path, on_commit=lambda generation, _: generations.append(generation)
+    ) as vault:
         gate = Gate(vault)
         futures = [vault.store.submit(note(vault, str(n))) for n in range(20)]
         assert generations == []
@@ -136,7 +138,7 @@ def test_queued_units_share_one_commit(tmp_path: Path) -> None:
 
 def test_commit_is_heard_before_callbacks_and_callbacks_before_answers(tmp_path: Path) -> None:
     heard: list[str] = []
-    with small_vault(tmp_path, on_commit=lambda _: heard.append("commit")) as vault:
+    with small_vault(tmp_path, on_commit=lambda *_: heard.append("commit")) as vault:
 
         def work(name: str) -> Callable[[Transaction], None]:
             def run(transaction: Transaction) -> None:
@@ -156,13 +158,13 @@ def test_commit_is_heard_before_callbacks_and_callbacks_before_answers(tmp_path:
 
 
 def test_listener_that_raises_does_not_undo_or_fail_a_durable_write(tmp_path: Path) -> None:
-    def broken(_: int) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError
 
     with small_vault(tmp_path, on_commit=broken) as vault:
 
         def work(transaction: Transaction) -> str:
-            transaction.after_commit(lambda: broken(0))
+            transaction.after_commit(lambda: broken())
             return note(vault, "kept")(transaction)
 
         assert vault.write(work) == "kept"
@@ -171,7 +173,9 @@ def test_listener_that_raises_does_not_undo_or_fail_a_durable_write(tmp_path: Pa
 
 def test_units_without_effect_do_not_count_as_a_commit(tmp_path: Path) -> None:
     generations: list[int] = []
-    with small_vault(tmp_path, on_commit=generations.append) as vault:
+    with small_vault(
+        tmp_path, on_commit=lambda generation, _: generations.append(generation)
+    ) as vault:
         future = vault.store.submit(lambda tx: tx.connection.execute("nonsense"))
         with pytest.raises(Exception, match="syntax"):
             future.result(DEADLINE_SECONDS)

@@ -38,6 +38,7 @@ from memory_manager.service.events import (
 from memory_manager.service.logins import Logins
 from memory_manager.service.logs import level_of, log_event
 from memory_manager.service.rule_database import use_native_rules
+from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.vault.housekeeping import tidy
 from memory_manager.vault.lifecycle import VaultLifecycle
 from memory_manager.vault.memories import Memories
@@ -85,7 +86,8 @@ class Daemon:
         self.events = EventBus()
         mode = EmbeddingsMode.OFF if settings.safe_mode else settings.embeddings
         self.recall = RecallService(choose_embedder(mode, directories))
-        self.memories = Memories(self.recall.indexers)
+        self.journal = SyncJournal()
+        self.memories = Memories(self.recall.indexers, journal=self.journal)
         self.lifecycle = VaultLifecycle(
             directories.vault,
             open_store=_open_store,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import struct
+from typing import Final
 
 from memory_manager.vault import kdf
 from memory_manager.vault.errors import AnchorDamaged
@@ -43,6 +44,24 @@ class Progress:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SyncMark:
+    """How far sync got, with the hashes that prove it; all zero while sync is off."""
+
+    own_seq: int = 0
+    own_head: bytes = ZERO_HASH
+    n: int = 0
+    global_head: bytes = ZERO_HASH
+    min_epoch: int = 0
+    roster_hash: bytes = ZERO_HASH
+
+    def progress(self, generation: int) -> Progress:
+        return Progress(generation, self.own_seq, self.n, self.min_epoch)
+
+
+NO_SYNC: Final = SyncMark()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
     """The ids that anchor, slot file, device key and database must share; 16 bytes each."""
 
@@ -61,6 +80,16 @@ class Anchor:
     own_head: bytes = ZERO_HASH
     global_head: bytes = ZERO_HASH
     roster_hash: bytes = ZERO_HASH
+
+    def at(self, generation: int, mark: SyncMark) -> Anchor:
+        """The record of a database that has reached this."""
+        return dataclasses.replace(
+            self,
+            progress=mark.progress(generation),
+            own_head=mark.own_head,
+            global_head=mark.global_head,
+            roster_hash=mark.roster_hash,
+        )
 
     def body(self) -> bytes:
         """The 188 bytes under the MAC."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memory_manager.base.private_files import write_private
 from memory_manager.vault import kdf
-from memory_manager.vault.anchor import Anchor
+from memory_manager.vault.anchor import NO_SYNC, Anchor, SyncMark
 from memory_manager.vault.os_keyring import KeyringUnavailable, OsKeyring
 
 FILE_PERIOD_SECONDS = 1.0
@@ -70,13 +70,34 @@ class AnchorKeeper:
         """Whether the last attempt to copy worked; None without a keyring."""
         return None if self._keyring is None else self._copied is not None
 
-    def committed(self, generation: int) -> None:
-        """The database has durably reached ``generation``. Cheap; called by the writer thread."""
+    def committed(self, generation: int, mark: SyncMark | None = None) -> None:
+        """The database has durably reached ``generation``, and ``mark`` if sync went on with it.
+        Cheap; called by the writer thread.
+        """
         with self._changed:
-            progress = dataclasses.replace(self._anchor.progress, generation=generation)
-            if self._anchor.progress.not_after(progress):
-                self._anchor = dataclasses.replace(self._anchor, progress=progress)
+            before = self._anchor
+            if mark is None:
+                progress = dataclasses.replace(before.progress, generation=generation)
+                after = dataclasses.replace(before, progress=progress)
+            else:
+                after = before.at(generation, mark)
+            if before.progress.not_after(after.progress):
+                self._anchor = after
                 self._changed.notify()
+
+    def forget_sync(self) -> None:
+        """Lower the sync numbers to zero, on disk before this returns: the owner turns sync off.
+
+        To be called before the database forgets them, on the writer's thread. The keyring's copy
+        goes first, so that it is never ahead. KeyringUnavailable or OSError: nothing may change.
+        """
+        with self._writing, self._changed:
+            lower = self._anchor.at(self._anchor.progress.generation, NO_SYNC)
+            if self._keyring is not None:
+                self._keyring.write(copy_name(lower.identity.install), lower.keyring_copy())
+                self._copied = lower
+            write_private(self._path, lower.encode(self._mac_key))
+            self._anchor = self._written = lower
 
     def authenticated(self, unix_seconds: int) -> None:
         """A passphrase was entered: on disk before this returns, if the disk allows."""

@@ -24,7 +24,7 @@ from memory_manager.vault import (
     slot_changes,
     state_rows,
 )
-from memory_manager.vault.anchor import Freshness
+from memory_manager.vault.anchor import Freshness, SyncMark
 from memory_manager.vault.condition import Condition
 from memory_manager.vault.connection import disk_is_read_only, is_write_failure, open_database
 from memory_manager.vault.credential_slots import (
@@ -164,6 +164,20 @@ class VaultGate:
             slots=self._slot_types,
             admin_seconds_left=int(self._deadlines.admin_seconds_left()),
         )
+
+    def write_anchor(self) -> None:
+        """The anchor and its keyring copy name what is committed: before every push."""
+        session = self._session
+        if session is None:
+            raise self._condition.error()
+        session.write_anchor()
+
+    def forget_sync(self) -> None:
+        """Inside the unit of work that turns sync off: the anchor forgets its numbers first."""
+        session = self._session
+        if session is None:
+            raise self._condition.error()
+        session.forget_sync()
 
     def check_integrity(self) -> IntegrityReport:
         """Read every page of the open vault; the errors of ``store`` when it is not open."""
@@ -381,7 +395,7 @@ class VaultGate:
         opening.remove_temporaries(self.paths)
         session = VaultSession(self.paths, keys, source, found, last_auth)
         events = OpenContext(
-            on_commit=lambda _: self._writes_work(),
+            on_commit=self._committed,
             on_write_failure=self._write_failed,
             on_write_recovered=self._writes_work,
             on_damage=self._condition.damaged,
@@ -405,7 +419,9 @@ class VaultGate:
         connection = open_database(self.paths.database, keys.dbk, salt, maintenance=True)
         try:
             self._migrate(connection)
-            return dataclasses.replace(found, progress=state_rows.read_progress(connection))
+            progress = state_rows.read_progress(connection)
+            mark = state_rows.read_sync_mark(connection)
+            return dataclasses.replace(found, progress=progress, mark=mark)
         finally:
             connection.close()
 
@@ -451,6 +467,9 @@ class VaultGate:
             self._retry_at = self._clock() + RETRY_SECONDS
             freed = ballast.free(self.paths)
             _log.warning("vault_read_only", extra={"ballast_freed": freed})
+
+    def _committed(self, _generation: int, _mark: SyncMark | None) -> None:
+        self._writes_work()
 
     def _writes_work(self) -> None:
         """A commit went through; called on the writer's thread."""

@@ -10,12 +10,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, new_memory_id
 from memory_manager.vault import (
     audit,
     erasure,
     history_import,
+    incoming_rows,
     queries,
     row_matching,
     row_writer,
@@ -43,19 +45,24 @@ from memory_manager.vault.rows import (
 )
 
 if TYPE_CHECKING:
-    from memory_manager.vault.transaction import RowIndexer, Transaction
+    from memory_manager.vault.incoming_rows import IncomingRow
+    from memory_manager.vault.transaction import RowIndexer, RowJournal, Transaction
 
 
 class Memories:
-    """Writes of memories. ``indexers`` take part in every transaction, in the given order."""
+    """Writes of memories. ``indexers`` take part in every transaction, in the given order;
+    ``journal`` hears of every write that was made here.
+    """
 
     def __init__(
         self,
         indexers: Sequence[RowIndexer] = (),
         *,
+        journal: RowJournal | None = None,
         new_id: Callable[[], MemoryId] = new_memory_id,
     ) -> None:
         self._indexers = tuple(indexers)
+        self._journal = journal
         self._new_id = new_id
 
     def remember(
@@ -168,6 +175,8 @@ class Memories:
             ).row
         if mode is ForgetMode.HARD_DELETE and owner_confirmed:
             erasure.destroy(transaction, row, writer)
+            if self._journal is not None:
+                self._journal.row_destroyed(self, transaction, row)
             return WriteOutcome(WriteStatus.DELETED, erasure.emptied(row))
         if mode is ForgetMode.HARD_DELETE:
             row_writer.request_destruction(transaction, row.rowid)
@@ -245,7 +254,64 @@ class Memories:
         row = row_writer.stored_row(transaction, rowid)
         self._index(transaction, None, row)
         self._audit(transaction, "imported", row, rules=prepared[-1].rules)
+        self._written(transaction, row, WriteStatus.CREATED)
         return WriteOutcome(WriteStatus.CREATED, row)
+
+    def apply(self, transaction: Transaction, incoming: IncomingRow) -> WriteOutcome:
+        """Make what another device wrote the current version here: CREATED, UPDATED, REDACTED,
+        RESTORED or UNCHANGED. The journal is not told.
+
+        Raises InvalidInput, TooLarge, SanitizerFailed, and Conflict for a record of another kind.
+        """
+        prepared = incoming_rows.prepare(transaction, incoming)
+        before = queries.get_row(transaction.connection, incoming.id, include_deleted=True)
+        rowid, action = incoming_rows.store(transaction, incoming, prepared, before)
+        row = row_writer.stored_row(transaction, rowid)
+        if action is not WriteStatus.UNCHANGED:
+            self._index(transaction, before, row)
+            self._audit(transaction, "synced", row, rules=prepared.rules)
+        return WriteOutcome(action, row)
+
+    def apply_deletion(
+        self, transaction: Transaction, memory_id: MemoryId, writer: Attribution, at_ms: int
+    ) -> None:
+        """Another device deleted it: it goes to the trash here. The journal is not told."""
+        row = queries.get_row(transaction.connection, memory_id)
+        if row is None:
+            return
+        stored = contents_of_stored(row)
+        prepared = row_writer.prepare_for(transaction, stored, writer, accepted=stored)
+        row_writer.add_version(
+            transaction,
+            row.rowid,
+            row.version + 1,
+            prepared,
+            action=WriteStatus.DELETED,
+            status=RowStatus.DELETED,
+            written_at_ms=at_ms,
+        )
+        after = row_writer.stored_row(transaction, row.rowid)
+        self._index(transaction, row, after)
+        self._audit(transaction, "synced", after, rules=())
+
+    def apply_destruction(self, transaction: Transaction, memory_id: MemoryId) -> None:
+        """The owner had it destroyed on another device. The journal is not told."""
+        self.apply_deletion(
+            transaction, memory_id, Attribution(AgentIdentity()), transaction.now_ms
+        )
+        row = queries.get_row(transaction.connection, memory_id, include_deleted=True)
+        if row is not None:
+            erasure.destroy(transaction, row, None)
+
+    def set_key(self, transaction: Transaction, memory_id: MemoryId, *, holds: bool) -> None:
+        """Let a live record hold the semantic key that its version names, or not, as between
+        devices was decided. The journal is not told.
+        """
+        before = queries.get_row(transaction.connection, memory_id)
+        if before is None or (before.semantic_key is not None) == holds:
+            return
+        incoming_rows.set_key(transaction, before, holds=holds)
+        self._index(transaction, before, row_writer.stored_row(transaction, before.rowid))
 
     def _insert(
         self, transaction: Transaction, draft: MemoryDraft, prepared: PreparedVersion
@@ -261,6 +327,7 @@ class Memories:
         row = row_writer.stored_row(transaction, rowid)
         self._index(transaction, None, row)
         self._audit(transaction, "created", row, rules=prepared.rules)
+        self._written(transaction, row, WriteStatus.CREATED)
         return WriteOutcome(WriteStatus.CREATED, row)
 
     def _advance(
@@ -284,6 +351,7 @@ class Memories:
         after = row_writer.stored_row(transaction, row.rowid)
         self._index(transaction, row, after)
         self._audit(transaction, action.value, after, rules=prepared.rules)
+        self._written(transaction, after, action)
         return WriteOutcome(action, after)
 
     def _redact(
@@ -325,6 +393,10 @@ class Memories:
             return
         for indexer in self._indexers:
             indexer.row_changed(transaction, live_before, live_after)
+
+    def _written(self, transaction: Transaction, row: MemoryRow, action: WriteStatus) -> None:
+        if self._journal is not None:
+            self._journal.row_written(self, transaction, row, action)
 
     def _audit(
         self, transaction: Transaction, action: str, row: MemoryRow, rules: Sequence[str]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memory_manager.base.private_files import UnsafeFile, read_private
 from memory_manager.vault import anchor, device_key, kdf, rekey, slot_files, state_rows
-from memory_manager.vault.anchor import Anchor, Freshness, Identity, KeyringCopy, Progress
+from memory_manager.vault.anchor import Anchor, Freshness, Identity, KeyringCopy, Progress, SyncMark
 from memory_manager.vault.anchor_keeper import copy_name
 from memory_manager.vault.connection import open_database
 from memory_manager.vault.credential_slots import Credential, UnlockSource, keyring_item_name
@@ -44,6 +44,7 @@ class Inspection:
 
     identity: Identity
     progress: Progress
+    mark: SyncMark
     freshness: Freshness
     anchor: Anchor | None
     witnessed: Progress  # the highest numbers any witness names
@@ -124,24 +125,22 @@ def inspect(
         progress = state_rows.read_progress(connection)
         recovery = state_rows.read_recovery(connection)
         last_check_ms = state_rows.read_last_check_ms(connection)
+        mark = state_rows.read_sync_mark(connection)
+        copy, copy_state = _read_copy(keys.slot_file.install, source, keyring)
+        freshness, found = _freshness(paths, keys, copy, progress, identity)
+        if freshness is Freshness.FRESH and found and not state_rows.holds(connection, found):
+            freshness = Freshness.DATABASE_ROLLED_BACK
     except sqlcipher.DatabaseError:
         raise NeedsRepair from None
     finally:
         connection.close()
-    copy, copy_state = _read_copy(keys.slot_file.install, source, keyring)
-    mac_key = kdf.anchor_key(keys.luk)
-    try:
-        freshness, found = anchor.check_freshness(
-            _read(paths.anchor, anchor.ANCHOR_BYTES), mac_key, copy, progress, identity
-        )
-    finally:
-        kdf.wipe(mac_key)
     if freshness is Freshness.FRESH and not _ids_agree(paths, keys, identity):
         freshness = Freshness.WRONG_IDENTITY
     has_words = keys.slot_file.find(SlotType.RECOVERY) is not None
     return Inspection(
         identity=identity,
         progress=progress,
+        mark=mark,
         freshness=freshness,
         anchor=found,
         witnessed=_highest(progress, found, copy),
@@ -150,6 +149,21 @@ def inspect(
         last_check_ms=last_check_ms,
         unclean_shutdown=unclean,
     )
+
+
+def _freshness(
+    paths: VaultPaths,
+    keys: VaultKeys,
+    copy: KeyringCopy | None,
+    progress: Progress,
+    identity: Identity,
+) -> tuple[Freshness, Anchor | None]:
+    mac_key = kdf.anchor_key(keys.luk)
+    try:
+        data = _read(paths.anchor, anchor.ANCHOR_BYTES)
+        return anchor.check_freshness(data, mac_key, copy, progress, identity)
+    finally:
+        kdf.wipe(mac_key)
 
 
 def read_device_key(paths: VaultPaths, keys: VaultKeys) -> device_key.DeviceKey | None:

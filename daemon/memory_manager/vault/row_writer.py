@@ -143,6 +143,20 @@ def add_version(
     _put_item(transaction, rowid, contents, None)
 
 
+def set_key(transaction: Transaction, rowid: int, semantic_key: str | None) -> None:
+    """Give a row the key that its version names, or take it: between devices one row holds it."""
+    transaction.connection.execute(
+        "UPDATE record SET semantic_key = ? WHERE rowid = ?", (semantic_key, rowid)
+    )
+
+
+def set_created(transaction: Transaction, rowid: int, created_at_ms: int) -> None:
+    """The time on which the devices agreed, where two had made the same record by themselves."""
+    transaction.connection.execute(
+        "UPDATE record SET created_at_ms = ? WHERE rowid = ?", (created_at_ms, rowid)
+    )
+
+
 def request_destruction(transaction: Transaction, rowid: int) -> None:
     """Note on a deleted row that an agent wants its bytes destroyed; the owner decides."""
     transaction.connection.execute(

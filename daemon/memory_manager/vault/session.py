@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memory_manager.base.times import now_ms
 from memory_manager.vault import integrity, kdf, process_memory, state_rows
-from memory_manager.vault.anchor import Anchor, Freshness
+from memory_manager.vault.anchor import Anchor, Freshness, SyncMark
 from memory_manager.vault.anchor_keeper import AnchorKeeper
 from memory_manager.vault.connection import SMALL_CACHE_KIB, disk_is_read_only, open_database
 from memory_manager.vault.credential_slots import UnlockSource
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 class OpenContext:
     """What a store needs besides connections. With ``read_only`` every write is refused."""
 
-    on_commit: Callable[[int], None]
+    on_commit: Callable[[int, SyncMark | None], None]
     on_write_failure: Callable[[BaseException], None]
     on_write_recovered: Callable[[], None]
     on_damage: Callable[[], None]
@@ -137,10 +137,10 @@ class VaultSession:
             if not self.read_only and self.found.anchor is not None:
                 self._keeper = self._start_keeper(self.found.anchor, keyring, events)
 
-            def committed(generation: int) -> None:
+            def committed(generation: int, mark: SyncMark | None) -> None:
                 if self._keeper is not None:
-                    self._keeper.committed(generation)
-                events.on_commit(generation)
+                    self._keeper.committed(generation, mark)
+                events.on_commit(generation, mark)
 
             context = dataclasses.replace(events, on_commit=committed, read_only=self.read_only)
             self._store = open_store(self.connect, context)
@@ -151,7 +151,8 @@ class VaultSession:
     def _start_keeper(
         self, found: Anchor, keyring: OsKeyring | None, events: OpenContext
     ) -> AnchorKeeper:
-        anchor = dataclasses.replace(found, progress=self.found.progress, last_auth=self.last_auth)
+        anchor = found.at(self.found.progress.generation, self.found.mark)
+        anchor = dataclasses.replace(anchor, last_auth=self.last_auth)
         mac_key = kdf.anchor_key(self.keys.luk)
         process_memory.keep_out_of_swap(mac_key)
         keeper = AnchorKeeper(
@@ -169,6 +170,16 @@ class VaultSession:
         self.last_auth = unix_seconds
         if self._keeper is not None:
             self._keeper.authenticated(unix_seconds)
+
+    def write_anchor(self) -> None:
+        """File and keyring copy name the newest commit when this returns: before every push."""
+        if self._keeper is not None:
+            self._keeper.flush(copy=True)
+
+    def forget_sync(self) -> None:
+        """``AnchorKeeper.forget_sync``, inside the unit of work that turns sync off."""
+        if self._keeper is not None:
+            self._keeper.forget_sync()
 
     def close(self) -> None:
         """Close the store, zero the keys, write the anchor a last time. Safe to call twice."""

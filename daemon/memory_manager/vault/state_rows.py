@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from memory_manager.vault.anchor import Identity, Progress
+from memory_manager.vault.anchor import NO_SYNC, Anchor, Identity, Progress, SyncMark
 from memory_manager.vault.errors import NeedsRepair
 
 if TYPE_CHECKING:
@@ -43,7 +43,42 @@ def read_progress(connection: Connection) -> Progress:
     value = _get(connection, _GENERATION)
     if type(value) is not int:
         raise NeedsRepair("The database has lost its generation number.")
-    return Progress(value)
+    return read_sync_mark(connection).progress(value)
+
+
+def read_sync_mark(connection: Connection) -> SyncMark:
+    """How far sync got as the device that the database names; another device's log counts nothing
+    here: the vault was restored, or a new id was minted, and it must enrol again.
+    """
+    if not _has_sync_tables(connection):
+        return NO_SYNC
+    row = connection.execute(
+        "SELECT own_seq, own_head, n, g, min_epoch, roster_hash FROM sync_state"
+        " WHERE device = (SELECT value FROM vault_state WHERE key = 'device_id')"
+    ).fetchone()
+    return NO_SYNC if row is None else SyncMark(*row)
+
+
+def holds(connection: Connection, anchor: Anchor) -> bool:
+    """Whether the database has the anchor's own head at its seq and its global head at its n."""
+    if anchor.progress.own_seq == 0 and anchor.progress.n == 0:
+        return True
+    if not _has_sync_tables(connection):
+        return False
+    own = (anchor.identity.device, anchor.progress.own_seq, anchor.own_head)
+    there = (anchor.progress.n, anchor.global_head)
+    (found,) = connection.execute(
+        "SELECT (? = 0 OR EXISTS(SELECT 1 FROM entry WHERE device = ? AND seq = ? AND head = ?))"
+        " AND (? = 0 OR EXISTS(SELECT 1 FROM entry WHERE n = ? AND g = ?))",
+        (anchor.progress.own_seq, *own, anchor.progress.n, *there),
+    ).fetchone()
+    return bool(found)
+
+
+def _has_sync_tables(connection: Connection) -> bool:
+    """False in a vault of an earlier program, before its migration."""
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sync_state'").fetchone()
+    return found is not None
 
 
 def raise_generation(connection: Connection, generation: int) -> None:

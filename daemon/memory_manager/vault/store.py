@@ -21,6 +21,8 @@ from memory_manager.vault.write_queue import RETRY_SECONDS, WriteQueue, WriterEv
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
+    from memory_manager.vault.anchor import SyncMark
+
 T = TypeVar("T")
 
 CLOSE_SECONDS: Final = 10.0
@@ -34,9 +36,10 @@ class Store:
     """Reads and writes of one open, migrated vault.
 
     ``connect`` is called from several threads and its connections may be used by any one thread at
-    a time. ``on_commit`` gets the new generation on the writer's thread after COMMIT and before the
-    callers hear of it; ``on_write_failure`` is called once when the disk refuses a write,
-    ``on_write_recovered`` when a write works again (tried every ``retry_seconds``), ``on_damage``
+    a time. ``on_commit`` gets the new generation, and how far sync is if it went on, on the
+    writer's thread after COMMIT and before the callers hear of it; ``on_write_failure`` is called
+    once when the disk refuses a write, ``on_write_recovered`` when a write works again (tried every
+    ``retry_seconds``), ``on_damage``
     whenever a read or write met a page that is not authentic. ``read_only`` refuses every write
     without asking the disk.
     """
@@ -46,7 +49,7 @@ class Store:
         connect: Callable[[], Connection],
         *,
         readers: int = 3,
-        on_commit: Callable[[int], None] = _nothing,
+        on_commit: Callable[[int, SyncMark | None], None] = _nothing,
         on_write_failure: Callable[[BaseException], None] = _nothing,
         on_write_recovered: Callable[[], None] = _nothing,
         on_damage: Callable[[], None] = _nothing,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
-    from memory_manager.vault.rows import MemoryRow
+    from memory_manager.vault.anchor import SyncMark
+    from memory_manager.vault.memories import Memories
+    from memory_manager.vault.rows import MemoryRow, WriteStatus
 
 
 @dataclasses.dataclass(slots=True)
@@ -24,13 +26,33 @@ class Transaction:
     now_ms: int
     callbacks: list[Callable[[], None]] = dataclasses.field(default_factory=list)
     checkpoint_requested: bool = False
+    mark: SyncMark | None = None
 
     def after_commit(self, callback: Callable[[], None]) -> None:
         self.callbacks.append(callback)
 
+    def sync_reached(self, mark: SyncMark) -> None:
+        """Own log or verified log moved in this unit: the anchor follows after COMMIT."""
+        self.mark = mark
+
     def request_checkpoint(self) -> None:
         """Ask for an empty write-ahead log after COMMIT: something in it was forgotten for good."""
         self.checkpoint_requested = True
+
+
+class RowJournal(Protocol):
+    """The log of local writes that other devices will read, kept in the row's own transaction.
+
+    Never told of what came from them. An error it raises undoes the write.
+    """
+
+    def row_written(
+        self, memories: Memories, transaction: Transaction, row: MemoryRow, action: WriteStatus
+    ) -> None:
+        """``row`` is the new current version; a deleted one is a deletion that can be undone."""
+
+    def row_destroyed(self, memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
+        """The owner had it destroyed for good, here and everywhere."""
 
 
 class RowIndexer(Protocol):

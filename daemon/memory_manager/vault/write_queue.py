@@ -26,6 +26,8 @@ from memory_manager.vault.transaction import Transaction
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
+    from memory_manager.vault.anchor import SyncMark
+
 _log = logging.getLogger(__name__)
 
 MAX_UNITS_PER_COMMIT: Final = 256
@@ -50,7 +52,7 @@ class Unit:
 class WriterEvents:
     """What the owner of the writer hears, always on the writer's thread; none of it may raise."""
 
-    committed: Callable[[int], None]
+    committed: Callable[[int, SyncMark | None], None]
     failed: Callable[[BaseException], None]
     recovered: Callable[[], None]
     damaged: Callable[[], None] = lambda: None
@@ -233,7 +235,9 @@ class WriteQueue:
             unit.error = write_error(error) or error
 
     def _after_commit(self, units: list[Unit], generation: int) -> None:
-        self._guarded(lambda: self._events.committed(generation))
+        marks = [u.transaction.mark for u in units if u.error is None and u.transaction is not None]
+        mark = next((mark for mark in reversed(marks) if mark is not None), None)
+        self._guarded(lambda: self._events.committed(generation, mark))
         for unit in units:
             if unit.error is None and unit.transaction is not None:
                 for callback in unit.transaction.callbacks:
@@ -277,7 +281,7 @@ class WriteQueue:
             self._enter_read_only(error)
             return False
         self._retry_at = None
-        self._guarded(lambda: self._events.committed(generation))
+        self._guarded(lambda: self._events.committed(generation, None))
         self._guarded(self._events.recovered)
         return True
 

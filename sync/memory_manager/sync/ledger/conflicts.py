@@ -6,17 +6,33 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from memory_manager.base.identifiers import MemoryId
-from memory_manager.sync.ledger.journal import SyncJournal
+from memory_manager.base.errors import NotFound
+from memory_manager.base.identifiers import MemoryId, memory_id_bytes, memory_id_from_bytes
+from memory_manager.sync.ledger import payload_rows, revisions, settling, state
+from memory_manager.sync.ledger.journal import SyncJournal, seal_version
 from memory_manager.sync.wire.envelope import Dot
+from memory_manager.sync.wire.payload import Kind
+from memory_manager.vault import queries, row_matching, row_writer
+from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
-from memory_manager.vault.prepared_version import RowContents
-from memory_manager.vault.rows import Attribution, MemoryChange, WriteOutcome
+from memory_manager.vault.prepared_version import RowContents, contents_of_stored
+from memory_manager.vault.row_changes import changed_contents
+from memory_manager.vault.row_codec import parse_memory_id
+from memory_manager.vault.rows import (
+    Attribution,
+    MemoryChange,
+    MemoryRow,
+    RowStatus,
+    WriteOutcome,
+    WriteStatus,
+)
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
     from memory_manager.vault.transaction import Transaction
+
+_IDS_PER_STATEMENT = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,21 +53,36 @@ class ConflictedRecord:
 
 
 def count(connection: Connection) -> int:
-    raise NotImplementedError
+    """How many records wait for a decision."""
+    (number,) = connection.execute("SELECT count(DISTINCT id) FROM sibling").fetchone()
+    return int(number)
 
 
 def listed(connection: Connection, *, limit: int = 100, offset: int = 0) -> list[ConflictedRecord]:
-    raise NotImplementedError
+    """Records in conflict, by id."""
+    rows = connection.execute(
+        "SELECT DISTINCT id FROM sibling ORDER BY id LIMIT ? OFFSET ?", (limit, offset)
+    ).fetchall()
+    return [_record(connection, record_id) for (record_id,) in rows]
 
 
 def of_record(connection: Connection, memory_id: MemoryId) -> ConflictedRecord | None:
     """None when the record is not in conflict."""
-    raise NotImplementedError
+    record_id = parse_memory_id(memory_id)
+    if record_id is None or not _undecided(connection, record_id):
+        return None
+    return _record(connection, record_id)
 
 
 def conflicted(connection: Connection, ids: Iterable[MemoryId]) -> set[MemoryId]:
     """Which of these are in conflict, for ``conflict: true`` in answers."""
-    raise NotImplementedError
+    wanted, found = [memory_id_bytes(memory_id) for memory_id in ids], set[MemoryId]()
+    for start in range(0, len(wanted), _IDS_PER_STATEMENT):
+        part = wanted[start : start + _IDS_PER_STATEMENT]
+        marks = ",".join("?" * len(part))
+        rows = connection.execute(f"SELECT DISTINCT id FROM sibling WHERE id IN ({marks})", part)
+        found |= {memory_id_from_bytes(record_id) for (record_id,) in rows}
+    return found
 
 
 def keep(
@@ -63,7 +94,11 @@ def keep(
     writer: Attribution,
 ) -> WriteOutcome:
     """Make this revision the only one. NotFound when the record or the revision is not there."""
-    raise NotImplementedError
+    record = of_record(transaction.connection, memory_id)
+    chosen = next((s for s in record.siblings if s.dot == dot), None) if record else None
+    if chosen is None or chosen.contents is None:
+        raise NotFound
+    return _resolve(transaction, journal, memories, memory_id, chosen.contents, writer)
 
 
 def merge(
@@ -75,4 +110,72 @@ def merge(
     writer: Attribution,
 ) -> WriteOutcome:
     """Make the winner with ``change`` the only revision. NotFound when there is no conflict."""
-    raise NotImplementedError
+    connection = transaction.connection
+    row = queries.get_row(connection, memory_id)
+    if row is None or of_record(connection, memory_id) is None:
+        raise NotFound
+    contents = changed_contents(row, change)
+    prepared = row_writer.prepare_for(
+        transaction, contents, writer, accepted=contents_of_stored(row)
+    )
+    return _resolve(transaction, journal, memories, memory_id, prepared.contents, writer)
+
+
+def _resolve(
+    transaction: Transaction,
+    journal: SyncJournal,
+    memories: Memories,
+    memory_id: MemoryId,
+    contents: RowContents,
+    writer: Attribution,
+) -> WriteOutcome:
+    connection = transaction.connection
+    if journal.active(connection) is None:
+        raise LookupError("sync is off, or this device must enrol again")
+    row = queries.get_row(connection, memory_id)
+    if row is None:
+        raise NotFound
+    holder = row_matching.row_with_semantic_key(connection, contents)
+    incoming = IncomingRow(
+        memory_id,
+        contents,
+        RowStatus.ACTIVE,
+        writer,
+        row.created_at_ms,
+        max(transaction.now_ms, row.updated_at_ms),
+        holds_key=holder is None or holder.rowid == row.rowid,
+    )
+    after = memories.apply(transaction, incoming).row
+    _seal(memories, transaction, after)
+    return WriteOutcome(WriteStatus.UPDATED, after)
+
+
+def _seal(memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
+    found = state.require_active(transaction.connection)
+    seal_version(memories, transaction, found, row, WriteStatus.UPDATED, kind=Kind.RESOLVE)
+
+
+def _undecided(connection: Connection, record_id: bytes) -> bool:
+    found = connection.execute("SELECT 1 FROM sibling WHERE id = ?", (record_id,)).fetchone()
+    return found is not None
+
+
+def _record(connection: Connection, record_id: bytes) -> ConflictedRecord:
+    now = revisions.current(connection, record_id)
+    undecided = {
+        Dot(*row)
+        for row in connection.execute("SELECT device, seq FROM sibling WHERE id = ?", (record_id,))
+    }
+    edits = {edit.revision.dot: edit for edit in settling.edits_of(connection, now, {})}
+    siblings = [
+        Sibling(
+            revision.dot,
+            position == 0,
+            revision.time.ms,
+            edits[revision.dot].row.writer if revision.dot in edits else payload_rows.NOBODY,
+            edits[revision.dot].row.contents if revision.dot in edits else None,
+        )
+        for position, revision in enumerate(now.siblings)
+        if position == 0 or revision.dot in undecided
+    ]
+    return ConflictedRecord(memory_id_from_bytes(record_id), tuple(siblings))

@@ -7,15 +7,33 @@ many deletions stop it before anything is applied. Contract: sync.md 3.3, 4.3, 5
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
-from memory_manager.sync.wire.acceptance import Accepted
-from memory_manager.sync.wire.framing import Page, Signed
-from memory_manager.sync.wire.log import ServerHead
+from memory_manager.sync.errors import RowRefused, SyncCode, SyncRefused
+from memory_manager.sync.ledger import quarantine, sealed_rows, state
+from memory_manager.sync.ledger.applying import apply_row
+from memory_manager.sync.ledger.sealed_rows import OpeningKeys
+from memory_manager.sync.ledger.state import SyncState
+from memory_manager.sync.wire import versions
+from memory_manager.sync.wire.acceptance import Accepted, DeviceHead
+from memory_manager.sync.wire.envelope import Dot, Policy, read_header
+from memory_manager.sync.wire.framing import LogRow, Page, Signed
+from memory_manager.sync.wire.log import (
+    Checkpoint,
+    ServerHead,
+    next_global_head,
+    server_head_verifies,
+    unpack_entry,
+)
 from memory_manager.vault.memories import Memories
 
 if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
     from memory_manager.vault.transaction import Transaction
+
+BREAKER_WINDOW_MS: Final = 24 * 3_600_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +54,33 @@ def commit_page(
     SyncRefused(BREAKER), and nothing is stored, when it deletes too much and the owner did not
     agree (``state.confirm_deletions``); SyncRefused(TRUNCATED) if the database moved on meanwhile.
     """
-    raise NotImplementedError
+    connection = transaction.connection
+    found = state.require(connection)
+    if found.n + len(page.rows) != accepted.log.n:
+        raise SyncRefused(SyncCode.TRUNCATED, n=found.n)
+    _count_deletions(transaction, found, page.rows)
+    own = applied = refused = 0
+    with OpeningKeys(connection) as keys:
+        for row, g in zip(page.rows, accepted.global_heads, strict=True):
+            if row.entry.device == found.device:
+                _number(connection, found.device, row.entry.seq, row.n, g)
+                own += 1
+                continue
+            entry_rowid = _store(connection, row, g)
+            if sealed_rows.is_dead(row.row):
+                continue
+            dot = Dot(row.entry.device, row.entry.seq)
+            try:
+                apply_row(transaction, memories, keys, found, dot, row.row)
+                applied += 1
+            except RowRefused as error:
+                quarantine.put(transaction, entry_rowid, row, error)
+                refused += 1
+    authors = {row.entry.device for row in page.rows}
+    _move_heads(connection, {device: accepted.log.devices[device] for device in authors})
+    _keep_checkpoints(connection, page.checkpoints)
+    _advance(transaction, accepted.log.n, accepted.log.g)
+    return PageOutcome(len(page.rows), own, applied, refused)
 
 
 def acknowledge(transaction: Transaction, head: Signed[ServerHead]) -> int:
@@ -45,4 +89,125 @@ def acknowledge(transaction: Transaction, head: Signed[ServerHead]) -> int:
     Returns how many rows it covers; 0 when other rows came between (then the next pull tells).
     SyncRefused: SERVER_KEY, ROLLBACK or EQUIVOCATION.
     """
-    raise NotImplementedError
+    connection = transaction.connection
+    found = state.require_active(connection)
+    said = head.value
+    if not server_head_verifies(found.vault, said, head.signature, found.server_key):
+        raise SyncRefused(SyncCode.SERVER_KEY)
+    if said.n < found.n:
+        raise SyncRefused(SyncCode.ROLLBACK, n=said.n)
+    if said.n == found.n and said.g != found.g:
+        raise SyncRefused(SyncCode.EQUIVOCATION, n=said.n)
+    waiting = connection.execute(
+        "SELECT entry FROM entry WHERE n IS NULL AND device = ? ORDER BY seq LIMIT ?",
+        (found.device, said.n - found.n),
+    ).fetchall()
+    if not waiting or len(waiting) != said.n - found.n:
+        return 0
+    entries = [unpack_entry(raw) for (raw,) in waiting]
+    g, heads = found.g, list[bytes]()
+    for entry in entries:
+        g = next_global_head(g, entry.device, entry.head)
+        heads.append(g)
+    if g != said.g:
+        return 0
+    for position, (entry, here) in enumerate(zip(entries, heads, strict=True), found.n + 1):
+        _number(connection, found.device, entry.seq, position, here)
+    last = entries[-1]
+    (idx,) = connection.execute(
+        "SELECT idx FROM roster_log WHERE hash = ?", (last.roster_hash,)
+    ).fetchone()
+    _move_heads(connection, {found.device: DeviceHead(last.seq, last.head, idx)})
+    _advance(transaction, said.n, g)
+    return len(entries)
+
+
+def _count_deletions(transaction: Transaction, found: SyncState, rows: Iterable[LogRow]) -> None:
+    """BREAKER when this page, with those of the last day, would delete too many live records."""
+    connection = transaction.connection
+    if found.breaker_until_ms > transaction.now_ms:
+        return
+    doomed: set[bytes] = set()
+    for row in rows:
+        if row.entry.device != found.device and row.row.body:
+            doomed |= _deleted_by(connection, row.row.body)
+    if not doomed:
+        return
+    oldest_ms = transaction.now_ms - BREAKER_WINDOW_MS
+    connection.execute("DELETE FROM remote_deletion WHERE at_ms < ?", (oldest_ms,))
+    (recent,) = connection.execute("SELECT ifnull(sum(count), 0) FROM remote_deletion").fetchone()
+    (live,) = connection.execute("SELECT count(*) FROM record WHERE status <> 'deleted'").fetchone()
+    # what was deleted within the day was live when the day began
+    if versions.breaks(live + recent, len(doomed) + recent):
+        raise SyncRefused(
+            SyncCode.BREAKER, "Another device deletes an unusual number of memories.", n=found.n
+        )
+    connection.execute(
+        "INSERT INTO remote_deletion(at_ms, count) VALUES(?, ?)",
+        (transaction.now_ms, len(doomed)),
+    )
+
+
+def _deleted_by(connection: Connection, body: bytes) -> set[bytes]:
+    """Live records that a row would delete, told by its header alone."""
+    try:
+        header = read_header(body)
+    except RowRefused:
+        return set()
+    if header.policy is not Policy.TOMBSTONE:
+        return set()
+    rows = connection.execute(
+        "SELECT DISTINCT v.id FROM revision v JOIN record r ON r.id = v.id"
+        " WHERE v.record = ? AND r.status <> 'deleted'",
+        (header.record,),
+    )
+    return {record_id for (record_id,) in rows}
+
+
+def _number(connection: Connection, device: bytes, seq: int, n: int, g: bytes) -> None:
+    """An own entry is covered by a verified head: it leaves the outbox."""
+    connection.execute(
+        "UPDATE entry SET n = ?, g = ? WHERE device = ? AND seq = ?", (n, g, device, seq)
+    )
+    connection.execute(
+        "DELETE FROM sealed WHERE dead = 1 AND entry_rowid ="
+        " (SELECT rowid FROM entry WHERE device = ? AND seq = ?)",
+        (device, seq),
+    )
+
+
+def _store(connection: Connection, row: LogRow, g: bytes) -> int:
+    entry = row.entry
+    rowid = connection.execute(
+        "INSERT INTO entry(device, seq, n, g, head, body_hash, entry) VALUES(?, ?, ?, ?, ?, ?, ?)",
+        (entry.device, entry.seq, row.n, g, entry.head, entry.body_hash, entry.pack()),
+    ).lastrowid
+    sealed_rows.put(connection, rowid or 0, row.row)
+    return rowid or 0
+
+
+def _move_heads(connection: Connection, heads: dict[bytes, DeviceHead]) -> None:
+    connection.executemany(
+        "INSERT INTO device_head(device, seq, head, roster_idx) VALUES(?, ?, ?, ?)"
+        " ON CONFLICT(device) DO UPDATE SET seq = excluded.seq, head = excluded.head,"
+        " roster_idx = excluded.roster_idx",
+        [(device, head.seq, head.head, head.roster_idx) for device, head in heads.items()],
+    )
+
+
+def _keep_checkpoints(connection: Connection, signed: Iterable[Signed[Checkpoint]]) -> None:
+    """Checkpoints that end a batch we have, for another seeding of the server."""
+    for one in signed:
+        said = one.value
+        connection.execute(
+            "INSERT OR IGNORE INTO checkpoint(device, seq, document, signature)"
+            " SELECT device, seq, ?, ? FROM entry WHERE device = ? AND seq = ? AND head = ?",
+            (said.pack(), one.signature, said.device, said.seq, said.head),
+        )
+
+
+def _advance(transaction: Transaction, n: int, g: bytes) -> None:
+    transaction.connection.execute(
+        "UPDATE sync_state SET n = ?, g = ?, last_contact_ms = ?", (n, g, transaction.now_ms)
+    )
+    state.reached(transaction)

@@ -6,9 +6,25 @@ or not at all. A vault without sync pays one look at the database per connection
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memory_manager.vault.rows import MemoryRow, WriteStatus
+from memory_manager.base.identifiers import memory_id_bytes
+from memory_manager.sync.ledger import (
+    claims,
+    copies,
+    own_log,
+    payload_rows,
+    revisions,
+    sealed_rows,
+    state,
+)
+from memory_manager.sync.ledger.own_log import Said
+from memory_manager.sync.ledger.state import SyncState
+from memory_manager.sync.wire.envelope import Dot, Policy
+from memory_manager.sync.wire.payload import DeletionMode, Kind
+from memory_manager.sync.wire.versions import Revision
+from memory_manager.vault.memories import Memories
+from memory_manager.vault.rows import MemoryRow, RowStatus, WriteStatus
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -17,17 +33,167 @@ if TYPE_CHECKING:
 
 
 class SyncJournal:
-    """The vault's ``RowJournal``: one per daemon, given to ``Memories``."""
+    """The vault's ``RowJournal``: one per daemon, given to ``Memories``; writer's thread only."""
+
+    def __init__(self) -> None:
+        self._off_for: Connection | None = None  # the connection that was seen without sync
 
     def turned_on(self) -> None:
         """Look at the database again with the next write: sync was just turned on or off."""
-        raise NotImplementedError
+        self._off_for = None
 
-    def row_written(self, transaction: Transaction, row: MemoryRow, action: WriteStatus) -> None:
-        raise NotImplementedError
+    def active(self, connection: Connection) -> SyncState | None:
+        """The state while own entries may be written; None without sync, and for a database of
+        another device, which must enrol again.
+        """
+        if self._off_for is connection:
+            return None
+        found = state.read_active(connection)
+        if found is None:
+            self._off_for = connection
+        return found
 
-    def row_destroyed(self, transaction: Transaction, row: MemoryRow) -> None:
-        raise NotImplementedError
+    def row_written(
+        self, memories: Memories, transaction: Transaction, row: MemoryRow, action: WriteStatus
+    ) -> None:
+        """Seal the new version. TooLarge: over 524 288 bytes, and the write is undone."""
+        found = self.active(transaction.connection)
+        if found is not None:
+            seal_version(memories, transaction, found, row, action)
 
-    def is_on(self, connection: Connection) -> bool:
-        raise NotImplementedError
+    def row_destroyed(self, memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
+        """Seal that a record was destroyed for good and remove all its sealed rows."""
+        found = self.active(transaction.connection)
+        if found is not None:
+            seal_forgetting(transaction, found, memory_id_bytes(row.id), row.id)
+
+
+def seal_version(
+    memories: Memories | None,
+    transaction: Transaction,
+    found: SyncState,
+    row: MemoryRow,
+    action: WriteStatus,
+    *,
+    kind: Kind = Kind.MEMORY,
+) -> None:
+    """One own revision of a record as it stands, and for a deleted one its tombstone.
+
+    It names what the row showed: current revisions that a person still has to decide about stay
+    beside it, unless ``kind`` is RESOLVE, or the record is deleted or redacted. Without
+    ``memories`` a key that gets free stays so until somebody else writes to it.
+    """
+    connection, record_id = transaction.connection, memory_id_bytes(row.id)
+    known = connection.execute(
+        "SELECT record, claim FROM sync_record WHERE id = ?", (record_id,)
+    ).fetchone()
+    deleted = row.status is RowStatus.DELETED
+    if known is None and deleted:
+        return  # what nobody else ever saw needs no tombstone
+    record, claim = (own_log.new_record(), None) if known is None else known
+    maximal = revisions.maximal(connection, record_id) if known is not None else []
+    staying: list[Revision] = []
+    redacted = action is WriteStatus.REDACTED
+    if len(maximal) > 1:
+        if not (deleted or redacted or kind is Kind.RESOLVE):
+            undecided = _undecided(connection, record_id)
+            staying = [revision for revision in maximal if revision.dot in undecided]
+        else:
+            connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
+    parents = tuple(sorted(r.dot for r in maximal if r not in staying))
+    revision: Revision | None = None
+    if redacted or not deleted:
+        said = Said(
+            kind,
+            payload_rows.fields_of(row),
+            record,
+            record_id,
+            parents=parents,
+            beats=tuple(r.time for r in staying),
+        )
+        found, revision = own_log.append(transaction, found, said)
+        parents = (revision.dot,)
+    if redacted:
+        earlier = revisions.everything(connection, record_id)
+        keep = None if revision is None else revision.dot
+        sealed_rows.remove(connection, [r.dot for r in earlier if not r.deletion and r.dot != keep])
+    if deleted:
+        fields = {"updated_at_ms": row.updated_at_ms, **_who(row)}
+        _seal_tombstone(
+            transaction, found, record, record_id, parents, DeletionMode.TIDY, row.id, fields
+        )
+    place = None
+    if not deleted:
+        place = claims.place_of(row.semantic_key, row.bucket, row.scope, row.kind.value)
+    connection.execute(
+        "INSERT INTO sync_record(id, record, version) VALUES(?, ?, ?)"
+        " ON CONFLICT(id) DO UPDATE SET version = excluded.version",
+        (record_id, record, row.version),
+    )
+    if place is not None or claim is not None:
+        claims.note(connection, record_id, place, revision)
+        if claim != place and memories is not None:
+            claims.reassign(transaction, memories, claim)
+
+
+def seal_forgetting(
+    transaction: Transaction, found: SyncState, record_id: bytes, memory_id: str
+) -> None:
+    """The tombstone that wins over everything, also over what comes later and did not know it."""
+    connection = transaction.connection
+    known = connection.execute(
+        "SELECT record FROM sync_record WHERE id = ?", (record_id,)
+    ).fetchone()
+    record = own_log.new_record() if known is None else known[0]
+    parents = tuple(sorted(r.dot for r in revisions.maximal(connection, record_id)))
+    found = _seal_tombstone(
+        transaction, found, record, record_id, parents, DeletionMode.FORGET, memory_id, {}
+    )
+    sealed_rows.remove(
+        connection,
+        [r.dot for r in revisions.everything(connection, record_id) if r.deletion is None],
+    )
+    names = connection.execute("SELECT DISTINCT record FROM revision WHERE id = ?", (record_id,))
+    for (name,) in names.fetchall():
+        sealed_rows.remove_record(connection, name)
+        copies.forget_copies_of(transaction, found, name)
+        found = state.require(connection)
+    connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
+    connection.execute("DELETE FROM sync_record WHERE id = ?", (record_id,))
+    transaction.request_checkpoint()
+
+
+def _seal_tombstone(
+    transaction: Transaction,
+    found: SyncState,
+    record: bytes,
+    record_id: bytes,
+    parents: tuple[Dot, ...],
+    mode: DeletionMode,
+    memory_id: str,
+    fields: dict[str, Any],
+) -> SyncState:
+    said = Said(
+        Kind.TOMBSTONE,
+        {"id": memory_id, "mode": mode.value, **fields},
+        record,
+        record_id,
+        policy=Policy.TOMBSTONE,
+        parents=parents,
+        deletion=mode,
+    )
+    return own_log.append(transaction, found, said)[0]
+
+
+def _who(row: MemoryRow) -> dict[str, Any]:
+    labels = {
+        "agent_id": row.writer.identity.agent_id,
+        "agent_instance_id_hash": row.writer.identity.instance_hash,
+        "client": row.writer.client,
+    }
+    return {name: value for name, value in labels.items() if value is not None}
+
+
+def _undecided(connection: Connection, record_id: bytes) -> set[Dot]:
+    rows = connection.execute("SELECT device, seq FROM sibling WHERE id = ?", (record_id,))
+    return {Dot(*row) for row in rows}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memory_manager.sync.ledger import own_log, state
+from memory_manager.sync.ledger.own_log import Said
 from memory_manager.sync.wire.envelope import Dot
+from memory_manager.sync.wire.payload import Kind
 
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
@@ -12,4 +15,6 @@ if TYPE_CHECKING:
 
 def write_mark(transaction: Transaction) -> Dot:
     """Append an entry with the newest roster hash to our own log."""
-    raise NotImplementedError
+    found = state.require_active(transaction.connection)
+    said = Said(Kind.ROSTER_MARK, {}, own_log.new_record(), None)
+    return own_log.append(transaction, found, said)[1].dot

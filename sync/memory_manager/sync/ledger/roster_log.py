@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memory_manager.sync.ledger import state
 from memory_manager.sync.wire.roster import Roster, SignedEntry, found
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ def chain(connection: Connection, after: int = -1) -> tuple[SignedEntry, ...]:
 
 def load(connection: Connection) -> Roster | None:
     """The roster after the whole stored chain, verified again; None while sync is off."""
-    state = connection.execute("SELECT vault FROM sync_state").fetchone()
-    if state is None:
+    row = connection.execute("SELECT vault FROM sync_state").fetchone()
+    if row is None:
         return None
     first, *others = chain(connection)
-    return found(first, state[0]).verify(tuple(others))
+    return found(first, row[0]).verify(tuple(others))
 
 
 def append(transaction: Transaction, entries: Sequence[SignedEntry]) -> Roster:
@@ -36,4 +37,28 @@ def append(transaction: Transaction, entries: Sequence[SignedEntry]) -> Roster:
     SyncRefused, and nothing is stored, for one that does not hold (another entry at a position
     that is taken included: ROSTER_FORK).
     """
-    raise NotImplementedError
+    connection = transaction.connection
+    roster = load(connection)
+    if roster is None:
+        raise LookupError("sync is off")
+    new: list[SignedEntry] = []
+    for entry in entries:
+        if entry.hash not in roster.positions:
+            roster = roster.verify((entry,))
+            new.append(entry)
+    if new:
+        put(connection, new, len(roster.positions) - len(new))
+        connection.execute(
+            "UPDATE sync_state SET roster_idx = ?, roster_hash = ?",
+            (len(roster.positions) - 1, roster.head),
+        )
+        state.reached(transaction)
+    return roster
+
+
+def put(connection: Connection, entries: Sequence[SignedEntry], idx: int) -> None:
+    """Store verified entries from position ``idx`` on."""
+    connection.executemany(
+        "INSERT INTO roster_log(idx, document, signature, hash) VALUES(?, ?, ?, ?)",
+        [(idx + i, e.document, e.signature, e.hash) for i, e in enumerate(entries)],
+    )

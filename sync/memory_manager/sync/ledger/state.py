@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from memory_manager.sync.errors import SyncCode
 from memory_manager.sync.wire.payload import HybridTime
 from memory_manager.vault import state_rows
+from memory_manager.vault.anchor import SyncMark
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -52,14 +53,52 @@ class SyncState:
 
 def read(connection: Connection) -> SyncState | None:
     """The state, None while sync is off."""
-    found = connection.execute(f"SELECT {_COLUMNS} FROM sync_state").fetchone()
+    return _read(connection, f"SELECT {_COLUMNS} FROM sync_state")
+
+
+def read_active(connection: Connection) -> SyncState | None:
+    """The state while own entries may be written: None also in ``must_enrol_again``."""
+    return _read(
+        connection,
+        f"SELECT {_COLUMNS} FROM sync_state"
+        " WHERE device = (SELECT value FROM vault_state WHERE key = 'device_id')",
+    )
+
+
+def require_active(connection: Connection) -> SyncState:
+    """``read_active``; LookupError instead of None."""
+    state = read_active(connection)
+    if state is None:
+        raise LookupError("sync is off, or this device must enrol again")
+    return state
+
+
+def _read(connection: Connection, statement: str) -> SyncState | None:
+    found = connection.execute(statement).fetchone()
     if found is None:
         return None
-    values = dict(zip(_COLUMNS.split(", "), found, strict=True))
-    clock = HybridTime(values.pop("clock_ms"), values.pop("clock_counter"), values["device"].hex())
-    stop_code = values.pop("stop_code")
-    flags = {name: bool(values.pop(name)) for name in ("paused", "seeding")}
-    return SyncState(**values, **flags, clock=clock, stop_code=stop_code and SyncCode(stop_code))
+    (*first, clock_ms, counter, paused, stop_code, seeding, breaker, cursor, contact) = found
+    vault, device, url, key, n, g, own_seq, own_head, min_epoch, roster_idx, roster_hash = first
+    return SyncState(
+        vault=vault,
+        device=device,
+        server_url=url,
+        server_key=key,
+        n=n,
+        g=g,
+        own_seq=own_seq,
+        own_head=own_head,
+        min_epoch=min_epoch,
+        roster_idx=roster_idx,
+        roster_hash=roster_hash,
+        clock=HybridTime(clock_ms, counter, device.hex()),
+        paused=bool(paused),
+        stop_code=None if stop_code is None else SyncCode(stop_code),
+        seeding=bool(seeding),
+        breaker_until_ms=breaker,
+        wrap_cursor=cursor,
+        last_contact_ms=contact,
+    )
 
 
 def require(connection: Connection) -> SyncState:
@@ -110,6 +149,7 @@ def set_server(transaction: Transaction, url: str) -> None:
 def raise_min_epoch(transaction: Transaction, epoch: int) -> None:
     """Refuse rows sealed under an epoch before this one; never lower than it is."""
     transaction.connection.execute("UPDATE sync_state SET min_epoch = max(min_epoch, ?)", (epoch,))
+    reached(transaction)
 
 
 def confirm_deletions(transaction: Transaction, for_ms: int = 3_600_000) -> None:
@@ -119,3 +159,16 @@ def confirm_deletions(transaction: Transaction, for_ms: int = 3_600_000) -> None
         " stop_code = CASE stop_code WHEN 'BREAKER' THEN NULL ELSE stop_code END",
         (transaction.now_ms + for_ms,),
     )
+    transaction.connection.execute("DELETE FROM remote_deletion")
+
+
+def mark_of(state: SyncState) -> SyncMark:
+    """What the anchor witnesses of a state."""
+    return SyncMark(
+        state.own_seq, state.own_head, state.n, state.g, state.min_epoch, state.roster_hash
+    )
+
+
+def reached(transaction: Transaction) -> None:
+    """Let the anchor follow what the database says now."""
+    transaction.sync_reached(state_rows.read_sync_mark(transaction.connection))

@@ -1,0 +1,132 @@
+"""One opened row of another device into graph, clock and record."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from memory_manager.base.errors import MemlocketError
+from memory_manager.sync.errors import RowRefused, SyncCode
+from memory_manager.sync.ledger import copies, payload_rows, revisions, sealed_rows
+from memory_manager.sync.ledger.sealed_rows import OpeningKeys
+from memory_manager.sync.ledger.settling import settle
+from memory_manager.sync.ledger.state import SyncState
+from memory_manager.sync.wire import versions
+from memory_manager.sync.wire.envelope import Dot, SealedRow, is_indexable
+from memory_manager.sync.wire.payload import HybridTime, Kind, Payload
+from memory_manager.sync.wire.versions import Revision
+from memory_manager.vault.connection import is_write_failure
+from memory_manager.vault.memories import Memories
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+
+def apply_row(
+    transaction: Transaction,
+    memories: Memories,
+    keys: OpeningKeys,
+    found: SyncState,
+    dot: Dot,
+    row: SealedRow,
+) -> None:
+    """Open a row and make its record here what the revisions say with it.
+
+    RowRefused with the first failure of sync.md 3.3, or NOT_APPLIED when the vault's own rules
+    refuse what it says: then its revision is known, and the record shows what it showed.
+    """
+    connection = transaction.connection
+    opened, payload = keys.payload(row, found.vault, dot, found.min_epoch)
+    record, record_id = opened.header.record, _record_of(payload, opened.header.record)
+    if payload.kind in (Kind.MEMORY, Kind.RESOLVE):
+        if "copy_of" not in payload.fields:
+            payload_rows.read_row(payload)
+    time = HybridTime(payload.time.ms, payload.time.counter, dot.device.hex())
+    if not revisions.is_known(connection, dot):
+        leads = _observe(connection, time, transaction.now_ms)
+        revisions.add(
+            connection,
+            Revision(dot, frozenset(payload.parents), time, payload.mode),
+            record=record,
+            record_id=record_id,
+            kind=payload.kind.value,
+            leads=leads,
+        )
+    _release_superseded(connection, payload)
+    if record_id is None:
+        _apply_copy(connection, payload, record)
+        return
+    if payload.fields.get("status") == "redacted":
+        earlier = revisions.ancestors(connection, dot)
+        sealed_rows.remove(connection, earlier)
+        transaction.request_checkpoint()
+    with _all_or_nothing(transaction):
+        settle(transaction, memories, record_id, record, {dot: payload})
+
+
+def _record_of(payload: Payload, record: bytes) -> bytes | None:
+    """The record here that a row speaks of; None for marks and indexable copies."""
+    if payload.kind is Kind.ROSTER_MARK or is_indexable(record):
+        return None
+    record_id = payload_rows.id_of(payload)
+    if record_id is None:
+        raise RowRefused(SyncCode.ROW_FORMAT)
+    return record_id
+
+
+def _observe(connection: Connection, time: HybridTime, now_ms: int) -> bool:
+    """Let our clock follow a remote time, within its limit; whether that time leads too far."""
+    ms, counter = connection.execute("SELECT clock_ms, clock_counter FROM sync_state").fetchone()
+    clock, leads = versions.observed(HybridTime(ms, counter, ""), time, now_ms)
+    if (clock.ms, clock.counter) != (ms, counter):
+        connection.execute(
+            "UPDATE sync_state SET clock_ms = ?, clock_counter = ?", (clock.ms, clock.counter)
+        )
+    return leads
+
+
+def _release_superseded(connection: Connection, payload: Payload) -> None:
+    """What a row supersedes need not be opened any more."""
+    for parent in payload.parents:
+        connection.execute(
+            "DELETE FROM quarantine WHERE entry_rowid ="
+            " (SELECT rowid FROM entry WHERE device = ? AND seq = ?)",
+            (parent.device, parent.seq),
+        )
+
+
+def _apply_copy(connection: Connection, payload: Payload, record: bytes) -> None:
+    if payload.kind is Kind.TOMBSTONE:
+        copies.remove_copy(connection, record)
+        return
+    original = payload.fields.get("copy_of")
+    if isinstance(original, str):
+        with contextlib.suppress(ValueError):
+            connection.execute(
+                "INSERT OR IGNORE INTO sync_copy(record, original) VALUES(?, ?)",
+                (record, bytes.fromhex(original)),
+            )
+
+
+@contextlib.contextmanager
+def _all_or_nothing(transaction: Transaction) -> Generator[None]:
+    """A row that the vault refuses leaves no trace but its quarantine."""
+    import sqlcipher3.dbapi2 as sqlcipher
+
+    connection, callbacks = transaction.connection, len(transaction.callbacks)
+    connection.execute("SAVEPOINT incoming")
+    try:
+        yield
+        connection.execute("RELEASE incoming")
+    except (MemlocketError, sqlcipher.IntegrityError, ValueError) as error:
+        if is_write_failure(error) or not connection.in_transaction:
+            raise
+        connection.execute("ROLLBACK TO incoming")
+        connection.execute("RELEASE incoming")
+        del transaction.callbacks[callbacks:]
+        if isinstance(error, RowRefused):
+            raise
+        raise RowRefused(SyncCode.NOT_APPLIED) from None

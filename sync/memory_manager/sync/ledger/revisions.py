@@ -1,0 +1,142 @@
+"""The graph of revisions as stored: which are current, what they descend from (sync.md 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_manager.sync.wire import versions
+from memory_manager.sync.wire.envelope import Dot
+from memory_manager.sync.wire.payload import DeletionMode, HybridTime
+from memory_manager.sync.wire.versions import Current, Revision
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+_OF_RECORD: Final = "id IS ? AND (? IS NOT NULL OR record = ?)"
+_COLUMNS: Final = "rowid, device, seq, deletion, hlc_ms, hlc_counter"
+
+
+def add(
+    connection: Connection,
+    revision: Revision,
+    *,
+    record: bytes,
+    record_id: bytes | None,
+    kind: str,
+    leads: bool = False,
+) -> None:
+    """Store a revision once; what it names as parents is superseded, and it is itself when a known
+    one names it (a row that could be opened only later).
+    """
+    dot = revision.dot
+    # only revisions of one record supersede each other, whatever a payload says
+    of_record = (record_id, record_id, record)
+    (named,) = connection.execute(
+        "SELECT EXISTS(SELECT 1 FROM revision_parent p JOIN revision ON revision.rowid = p.child"
+        f" WHERE p.parent_device = ? AND p.parent_seq = ? AND {_OF_RECORD})",
+        (dot.device, dot.seq, *of_record),
+    ).fetchone()
+    deletion = None if revision.deletion is None else revision.deletion.value
+    rowid = connection.execute(
+        "INSERT INTO revision(device, seq, record, id, kind, deletion, hlc_ms, hlc_counter, leads,"
+        " superseded) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            dot.device,
+            dot.seq,
+            record,
+            record_id,
+            kind,
+            deletion,
+            revision.time.ms,
+            revision.time.counter,
+            int(leads),
+            named,
+        ),
+    ).lastrowid
+    for parent in revision.parents:
+        connection.execute(
+            "INSERT INTO revision_parent(parent_device, parent_seq, child) VALUES(?, ?, ?)",
+            (parent.device, parent.seq, rowid),
+        )
+        connection.execute(
+            f"UPDATE revision SET superseded = 1 WHERE device = ? AND seq = ? AND {_OF_RECORD}",
+            (parent.device, parent.seq, *of_record),
+        )
+
+
+def is_known(connection: Connection, dot: Dot) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM revision WHERE device = ? AND seq = ?", (dot.device, dot.seq)
+    ).fetchone()
+    return found is not None
+
+
+def maximal(connection: Connection, record_id: bytes) -> list[Revision]:
+    """Revisions of a record that no known one supersedes, deletions too. Without their parents."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM revision WHERE id = ? AND superseded = 0", (record_id,)
+    )
+    return [_revision(row, frozenset()) for row in rows]
+
+
+def current(connection: Connection, record_id: bytes) -> Current:
+    """What a record is now. Without a *forget* among its revisions the maximal ones tell it."""
+    (forgotten,) = connection.execute(
+        "SELECT EXISTS(SELECT 1 FROM revision WHERE id = ? AND deletion = 'forget')", (record_id,)
+    ).fetchone()
+    known = everything(connection, record_id) if forgotten else maximal(connection, record_id)
+    return versions.current(known)
+
+
+def everything(connection: Connection, record_id: bytes) -> list[Revision]:
+    """All known revisions of a record with their parents."""
+    parents: dict[int, set[Dot]] = {}
+    for device, seq, child in connection.execute(
+        "SELECT p.parent_device, p.parent_seq, p.child FROM revision v"
+        " JOIN revision_parent p ON p.child = v.rowid WHERE v.id = ?",
+        (record_id,),
+    ):
+        parents.setdefault(child, set()).add(Dot(device, seq))
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM revision WHERE id = ?", (record_id,))
+    return [_revision(row, frozenset(parents.get(row[0], ()))) for row in rows]
+
+
+def forgets(connection: Connection, record_id: bytes) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM revision WHERE id = ? AND deletion = 'forget'", (record_id,)
+    ).fetchone()
+    return found is not None
+
+
+def ancestors(connection: Connection, dot: Dot) -> set[Dot]:
+    """Everything a revision descends from, itself left out."""
+    rows = connection.execute(
+        "WITH RECURSIVE above(device, seq) AS ("
+        " SELECT p.parent_device, p.parent_seq FROM revision v"
+        " JOIN revision_parent p ON p.child = v.rowid WHERE v.device = ? AND v.seq = ?"
+        " UNION"
+        " SELECT p.parent_device, p.parent_seq FROM above a"
+        " JOIN revision v ON v.device = a.device AND v.seq = a.seq"
+        " JOIN revision_parent p ON p.child = v.rowid)"
+        " SELECT device, seq FROM above",
+        (dot.device, dot.seq),
+    )
+    return {Dot(device, seq) for device, seq in rows}
+
+
+def common_base(connection: Connection, siblings: Iterable[Revision]) -> Dot | None:
+    """The one revision that all siblings descend from last; None when there is none or several."""
+    sets = [ancestors(connection, sibling.dot) for sibling in siblings]
+    shared = set.intersection(*sets) if sets else set[Dot]()
+    above: set[Dot] = set()
+    for dot in shared:
+        above |= ancestors(connection, dot)
+    last = shared - above
+    return next(iter(last)) if len(last) == 1 else None
+
+
+def _revision(row: tuple[Any, ...], parents: frozenset[Dot]) -> Revision:
+    _, device, seq, deletion, ms, counter = row
+    mode = None if deletion is None else DeletionMode(deletion)
+    return Revision(Dot(device, seq), parents, HybridTime(ms, counter, device.hex()), mode)

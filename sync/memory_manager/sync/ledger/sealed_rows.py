@@ -1,0 +1,115 @@
+"""Sealed rows as stored: opening them again, and removing them for good (sync.md 5 forget)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from memory_manager.sync.errors import RowRefused, SyncCode
+from memory_manager.sync.ledger import keybag
+from memory_manager.sync.wire.envelope import (
+    WRAP_BYTES,
+    Dot,
+    OpenedRow,
+    Policy,
+    SealedRow,
+    open_row,
+)
+from memory_manager.sync.wire.payload import Kind, Payload, read_payload
+from memory_manager.vault.kdf import wipe
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+DEAD_WRAP = bytes(WRAP_BYTES)
+"""Stands for a content key that was destroyed before its row was pushed: nobody can open it."""
+
+
+def is_dead(row: SealedRow) -> bool:
+    """Whether there is nothing to open: compacted away, or its key was destroyed by the author."""
+    return not row.body or row.wrap == DEAD_WRAP
+
+
+def put(connection: Connection, entry_rowid: int, row: SealedRow) -> None:
+    """Keep a row as it came; a dead one is not kept."""
+    if not is_dead(row):
+        connection.execute(
+            "INSERT INTO sealed(entry_rowid, epoch, wrap, body) VALUES(?, ?, ?, ?)",
+            (entry_rowid, int.from_bytes(row.wrap[:4], "big"), row.wrap, row.body),
+        )
+
+
+def stored(connection: Connection, dot: Dot) -> SealedRow | None:
+    """The sealed row of a revision; None when it was removed or its key was."""
+    found = connection.execute(
+        "SELECT s.body, s.wrap FROM entry e JOIN sealed s ON s.entry_rowid = e.rowid"
+        " WHERE e.device = ? AND e.seq = ? AND s.dead = 0",
+        (dot.device, dot.seq),
+    ).fetchone()
+    return None if found is None else SealedRow(*found)
+
+
+def payload_of(connection: Connection, dot: Dot) -> Payload | None:
+    """What a stored revision says; None when its row is gone or does not open any more."""
+    row = stored(connection, dot)
+    if row is None:
+        return None
+    (vault,) = connection.execute("SELECT vault FROM sync_state").fetchone()
+    with OpeningKeys(connection) as keys:
+        try:
+            return keys.payload(row, vault, dot, min_epoch=1)[1]
+        except RowRefused:
+            return None
+
+
+class OpeningKeys:
+    """The wrapping keys of all known epochs for a while; wiped at the end."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._keys = keybag.wrapping_keys(connection)
+
+    def __enter__(self) -> OpeningKeys:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        wipe(*(key.key for key in self._keys.values()))
+
+    def payload(
+        self, row: SealedRow, vault: bytes, dot: Dot, min_epoch: int
+    ) -> tuple[OpenedRow, Payload]:
+        """Open and parse a row in the order of sync.md 3.3; RowRefused with the first failure."""
+        opened = open_row(row, vault=vault, dot=dot, keys=self._keys, min_epoch=min_epoch)
+        payload = read_payload(opened)
+        deletes = payload.kind is Kind.TOMBSTONE
+        if deletes != (opened.header.policy is Policy.TOMBSTONE):
+            raise RowRefused(SyncCode.ROW_FORMAT)
+        return opened, payload
+
+
+def remove(connection: Connection, dots: Iterable[Dot]) -> None:
+    """Remove sealed rows for good. Of one that the server has not seen yet the body stays until
+    then, because the log promises it; the key that opens it goes now.
+    """
+    for dot in dots:
+        connection.execute(
+            "DELETE FROM sealed WHERE entry_rowid IN"
+            " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NOT NULL)",
+            (dot.device, dot.seq),
+        )
+        connection.execute(
+            "UPDATE sealed SET wrap = ?, epoch = 0, dead = 1 WHERE entry_rowid IN"
+            " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NULL)",
+            (DEAD_WRAP, dot.device, dot.seq),
+        )
+
+
+def remove_record(connection: Connection, record: bytes, keep: Dot | None = None) -> None:
+    """Remove every sealed row of a name on the wire, opened or quarantined, but ``keep``."""
+    rows = connection.execute(
+        "SELECT device, seq FROM revision WHERE record = ? AND deletion IS NULL"
+        " UNION SELECT e.device, e.seq FROM quarantine q JOIN entry e ON e.rowid = q.entry_rowid"
+        " WHERE q.record = ?",
+        (record, record),
+    ).fetchall()
+    remove(connection, (Dot(*row) for row in rows if keep is None or Dot(*row) != keep))
+    connection.execute("DELETE FROM quarantine WHERE record = ?", (record,))

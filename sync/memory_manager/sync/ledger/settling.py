@@ -1,0 +1,154 @@
+"""From the revisions of a record to its row here: shown, deleted, destroyed, in conflict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from memory_manager.base.identifiers import MemoryId, memory_id_from_bytes
+from memory_manager.sync.ledger import claims, payload_rows, revisions, sealed_rows
+from memory_manager.sync.ledger.merging import Edit, shown
+from memory_manager.sync.wire.envelope import Dot
+from memory_manager.sync.wire.payload import Payload
+from memory_manager.sync.wire.versions import Current, Revision
+from memory_manager.vault import queries
+from memory_manager.vault.memories import Memories
+from memory_manager.vault.prepared_version import RowContents
+from memory_manager.vault.rows import RowStatus
+
+if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
+    from memory_manager.vault.transaction import Transaction
+
+
+def settle(
+    transaction: Transaction,
+    memories: Memories,
+    record_id: bytes,
+    record: bytes,
+    opened: Mapping[Dot, Payload],
+) -> None:
+    """Make the row here what the known revisions say. ``opened`` saves opening them again.
+
+    Raises what ``Memories.apply`` does, and RowRefused for a payload that is no row.
+    """
+    connection = transaction.connection
+    now = revisions.current(connection, record_id)
+    if revisions.forgets(connection, record_id):
+        remove_forgotten(transaction, record_id, now)
+    connection.execute(
+        "INSERT INTO sync_record(id, record, version) VALUES(?, ?, 0) ON CONFLICT DO NOTHING",
+        (record_id, record),
+    )
+    before = claims.of_record(connection, record_id)
+    if now.winner is None:
+        _take_away(transaction, memories, record_id, now, opened)
+    else:
+        _show(transaction, memories, record_id, now, opened)
+    after = claims.of_record(connection, record_id)
+    if before != after:
+        claims.reassign(transaction, memories, before)
+    note_version(connection, record_id)
+
+
+def note_version(connection: Connection, record_id: bytes) -> None:
+    """The revisions speak for the version that the record has now."""
+    connection.execute(
+        "UPDATE sync_record SET version = ifnull("
+        " (SELECT version FROM record WHERE id = sync_record.id), 0) WHERE id = ?",
+        (record_id,),
+    )
+
+
+def remove_forgotten(transaction: Transaction, record_id: bytes, now: Current) -> None:
+    """Every sealed row of a forgotten record goes, but for what was written knowing of it."""
+    connection = transaction.connection
+    kept = {edit.dot for edit in now.siblings}
+    known = revisions.everything(connection, record_id)
+    gone = [r.dot for r in known if r.deletion is None and r.dot not in kept]
+    sealed_rows.remove(connection, gone)
+    if not kept:
+        names = connection.execute(
+            "SELECT DISTINCT record FROM revision WHERE id = ?", (record_id,)
+        ).fetchall()
+        for (name,) in names:
+            sealed_rows.remove_record(connection, name)
+    transaction.request_checkpoint()
+
+
+def _take_away(
+    transaction: Transaction,
+    memories: Memories,
+    record_id: bytes,
+    now: Current,
+    opened: Mapping[Dot, Payload],
+) -> None:
+    connection = transaction.connection
+    claims.note(connection, record_id, None, None)
+    connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
+    memory_id = memory_id_from_bytes(record_id)
+    if now.forgotten:
+        memories.apply_destruction(transaction, memory_id)
+        return
+    last = next(iter(opened.values()), None)
+    writer = payload_rows.writer_of(last) if last is not None else payload_rows.NOBODY
+    memories.apply_deletion(transaction, memory_id, writer, _deleted_at(last, transaction.now_ms))
+
+
+def _deleted_at(payload: Payload | None, now_ms: int) -> int:
+    at_ms = None if payload is None else payload.fields.get("updated_at_ms")
+    return at_ms if type(at_ms) is int else now_ms
+
+
+def _show(
+    transaction: Transaction,
+    memories: Memories,
+    record_id: bytes,
+    now: Current,
+    opened: Mapping[Dot, Payload],
+) -> None:
+    connection = transaction.connection
+    edits = edits_of(connection, now, opened)
+    if not edits:
+        return
+    found = shown(edits, _base(connection, [edit.revision for edit in edits]))
+    # all current revisions speak of one record, whatever their payloads call it
+    row = dataclasses.replace(found.row, id=memory_id_from_bytes(record_id))
+    holds = claims.take(transaction, memories, record_id, row.contents, edits[0].revision)
+    outcome = memories.apply(transaction, dataclasses.replace(row, holds_key=holds))
+    memories.set_key(transaction, outcome.row.id, holds=holds)
+    connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
+    connection.executemany(
+        "INSERT INTO sibling(device, seq, id) VALUES(?, ?, ?)",
+        [
+            (edit.revision.dot.device, edit.revision.dot.seq, record_id)
+            for edit in found.conflicting
+        ],
+    )
+
+
+def edits_of(connection: Connection, now: Current, opened: Mapping[Dot, Payload]) -> list[Edit]:
+    """The current revisions that open, the winner first."""
+    edits: list[Edit] = []
+    for revision in now.siblings:
+        payload = opened.get(revision.dot) or sealed_rows.payload_of(connection, revision.dot)
+        if payload is not None:
+            edits.append(Edit(revision, payload_rows.read_row(payload)))
+    return edits
+
+
+def _base(connection: Connection, siblings: list[Revision]) -> RowContents | None:
+    if len(siblings) < 2:
+        return None
+    dot = revisions.common_base(connection, siblings)
+    payload = None if dot is None else sealed_rows.payload_of(connection, dot)
+    if payload is None or "content" not in payload.fields:
+        return None
+    return payload_rows.read_row(payload).contents
+
+
+def is_live(connection: Connection, memory_id: MemoryId) -> bool:
+    row = queries.get_row(connection, memory_id)
+    return row is not None and row.status is not RowStatus.DELETED
