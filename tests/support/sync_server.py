@@ -218,7 +218,7 @@ class Caller:
         path: str,
         *,
         document: Any = None,
-        body: bytes | None = None,
+        body: Any = None,
         headers: Mapping[str, str] | None = None,
         session: bool = True,
         **request: Any,

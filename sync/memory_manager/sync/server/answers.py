@@ -33,6 +33,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "BAD_REQUEST": 400,
     "CHALLENGE": 401,
     "CLASS_POLICY": 422,
+    "DEVICE_ONLY": 403,
     "FORK": 409,
     "GAP": 412,
     "GONE": 410,

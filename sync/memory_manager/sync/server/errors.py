@@ -71,6 +71,13 @@ class LoginRefused(Refused):
     wire_code = "LOGIN"
 
 
+class NotADevice(Refused):
+    """Recovery words may not do what only a device may."""
+
+    default_message = "Only a device of the vault may do this."
+    wire_code = "DEVICE_ONLY"
+
+
 class UnknownSignature(Refused):
     """A checkpoint or a roster entry that is not signed by whom it names."""
 

@@ -10,14 +10,14 @@ from aiohttp import web
 from memory_manager.sync.errors import SyncRefused
 from memory_manager.sync.server.answers import empty_answer, json_answer
 from memory_manager.sync.server.call import JSON_BODY_BYTES, Access, Call, Route, member_text
-from memory_manager.sync.server.errors import Malformed
+from memory_manager.sync.server.errors import Malformed, NotADevice
 from memory_manager.sync.server.refusals import VaultUnknown
 from memory_manager.sync.server.registration import registration_hash
 from memory_manager.sync.server.roster_json import ENTRY_BODY_BYTES, read_signed_entry
 from memory_manager.sync.server.routes.auth import LOGIN_ACTION_DELETE, check_login
 from memory_manager.sync.wire.canonical import decode, hex_bytes
 from memory_manager.sync.wire.labels import ID_BYTES
-from memory_manager.sync.wire.roster import Roster, SignedEntry, found
+from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, found
 
 
 async def create(call: Call) -> web.StreamResponse:
@@ -51,6 +51,8 @@ async def create(call: Call) -> web.StreamResponse:
 async def delete(call: Call) -> web.StreamResponse:
     """Every row of the session's vault goes, if one of its devices signs just that."""
     session, host = call.session, call.host
+    if session.role is not Role.DEVICE:
+        raise NotADevice
     state = await host.storage.device(session.vault, session.device)
     await asyncio.to_thread(
         check_login, call, session.vault, session.device, state, LOGIN_ACTION_DELETE
