@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from typing import Final
 
+from memory_manager.sync.server.refusals import StorageUnavailable
 from memory_manager.sync.server.storage import MAX_WAIT_SECONDS
+
+LOOK_AGAIN_SECONDS: Final = 1.0
 
 
 class Pokes:
@@ -32,19 +36,23 @@ class Pokes:
         """The log's length when it is above ``n`` or the time is over; ``length`` reads it."""
         deadline = time.monotonic() + min(timeout_seconds, MAX_WAIT_SECONDS)
         with self._watch(vault) as poked:
-            while True:
-                poked.clear()
-                now = await length()
-                left = deadline - time.monotonic()
-                if now > n or left <= 0:
-                    return now
-                try:
+            now = await length()
+            while now <= n and (left := deadline - time.monotonic()) > 0:
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await poked.wait()
-                except TimeoutError:
-                    continue  # one last look
+                        poked.clear()
+                try:
+                    now = await length()
+                except StorageUnavailable:
+                    # it may be back before the time is over; who waits is not sent away for it
+                    if time.monotonic() + LOOK_AGAIN_SECONDS > deadline:
+                        raise
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                    poked.set()
+            return now
 
-    @contextmanager
+    @contextlib.contextmanager
     def _watch(self, vault: bytes) -> Generator[asyncio.Event]:
         event = asyncio.Event()
         events = self._waiting.setdefault(vault, set())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memory_manager.sync.server.postgres.database import Line
 
 CHANNEL: Final = "memlocket_log"
-RETRY_SECONDS: Final = 2.0
+RETRY_SECONDS: Final = 0.5
 _CANCEL_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)

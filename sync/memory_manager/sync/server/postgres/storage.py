@@ -103,11 +103,11 @@ class PostgresStorage:
         self, vault: bytes, rows: Sequence[LogRow], checkpoint: Signed[Checkpoint]
     ) -> Appended:
         batch = await asyncio.to_thread(prepare, vault, rows, checkpoint)
-        async with self._database.of_vault(vault) as line:
-            appended = await log.append(line, vault, batch, self._quota)
-        if appended.added:
+        try:
+            async with self._database.of_vault(vault) as line:
+                return await log.append(line, vault, batch, self._quota)
+        finally:  # also when nobody waits for the answer any more, but it was stored
             self._poke_line.announce(vault)
-        return appended
 
     async def page(self, vault: bytes, after: int, limit: int, max_bytes: int) -> StoredPage:
         async with self._database.snapshot(vault) as line:
