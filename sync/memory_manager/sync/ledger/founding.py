@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memory_manager.vault.transaction import Transaction
 
-_TABLES: Final = (
+TABLES: Final = (
     "sealed",
     "quarantine",
     "entry",
@@ -121,7 +121,7 @@ def turn_off(
     would look like a rolled back database. What it raises undoes everything.
     """
     lower_anchor()
-    for table in _TABLES:
+    for table in TABLES:
         transaction.connection.execute(f"DELETE FROM {table}")
     journal.turned_on()
     transaction.request_checkpoint()
