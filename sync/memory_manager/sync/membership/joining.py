@@ -5,10 +5,11 @@ What waits, waits in memory only, for ten minutes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.connection import base_url
@@ -66,7 +67,6 @@ class _Waiting:
     invitation: Invitation = dataclasses.field(repr=False)
     keys: NewKeys
     address: ServerAddress
-    client: SyncClient
     name: str
     deadline: float
 
@@ -82,21 +82,17 @@ class Newcomer:
     async def ask(self, address: ServerAddress, name: str, grant: bytes | None) -> Invited:
         """Leave an offer at the server and give the string that a member has to read."""
         await require_off(self._desk)
-        await self.give_up()
+        self.give_up()
         keys = own_keys(self._desk, grant)
         url = base_url(address.url)
         invitation = Invitation(os.urandom(ID_BYTES), keys.hash, os.urandom(SECRET_BYTES), url)
         signing = self._desk.secrets.signing_key()
         name = printable_name(name)
         offer = Offer(keys, name, sign_possession(keys, invitation.mailbox, signing))
-        client = await self._desk.sync.new_client(url, ca_file=address.ca_file, proxy=address.proxy)
-        try:
+        async with self._client(address) as client:
             await client.put_mailbox(invitation.mailbox, "offer", offer.pack())
-        except BaseException:
-            await client.close()
-            raise
         deadline = self._clock() + MAILBOX_SECONDS
-        self._waiting = _Waiting(invitation, keys, address, client, name, deadline)
+        self._waiting = _Waiting(invitation, keys, address, name, deadline)
         return Invited(invitation.text(), url, int(MAILBOX_SECONDS))
 
     def seconds_left(self) -> int | None:
@@ -111,24 +107,31 @@ class Newcomer:
         """
         waiting = self._waiting
         if waiting is None or self._clock() >= waiting.deadline:
-            await self.give_up()
+            self.give_up()
             raise EnrolmentExpired
-        letter = await take(waiting.client, waiting.invitation.mailbox, "welcome")
-        if letter is None:
-            return None
-        try:
-            return await self._enter(waiting, letter)
-        finally:
-            await self.give_up()
+        async with self._client(waiting.address) as client:
+            letter = await take(client, waiting.invitation.mailbox, "welcome")
+            if letter is None:
+                return None
+            self.give_up()
+            return await self._enter(client, waiting, letter)
 
-    async def give_up(self) -> None:
+    def give_up(self) -> None:
         """Forget the attempt; its string is worth nothing from now on."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            await waiting.client.close()
+        self._waiting = None
 
-    async def _enter(self, waiting: _Waiting, letter: bytes) -> Member:
-        secrets, client = self._desk.secrets, waiting.client
+    @contextlib.asynccontextmanager
+    async def _client(self, address: ServerAddress) -> AsyncGenerator[SyncClient]:
+        client = await self._desk.sync.new_client(
+            address.url, ca_file=address.ca_file, proxy=address.proxy
+        )
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    async def _enter(self, client: SyncClient, waiting: _Waiting, letter: bytes) -> Member:
+        secrets = self._desk.secrets
         greeter, welcome = read_welcome(letter, waiting.invitation, secrets.box_key())
         with kdf.KeyMaterial(*welcome.epochs.values()) as held:
             client.identify(welcome.vault, secrets, welcome.server_key)

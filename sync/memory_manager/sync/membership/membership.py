@@ -77,8 +77,9 @@ class Membership:
         """How long the shown string is good; None while nothing waits."""
         return self._newcomer.seconds_left()
 
-    async def stop_waiting(self) -> None:
-        await self._newcomer.give_up()
+    def stop_waiting(self) -> None:
+        """The shown string is worth nothing from now on."""
+        self._newcomer.give_up()
 
     async def recover(
         self,
