@@ -53,7 +53,11 @@ def index_mount(embedder: Embedder | None = None) -> MountFactory:
 
 
 async def _open_storage(host: SyncHost) -> IndexStorage:
-    return await open_sqlite_index(host.settings.data)
+    if host.settings.database_url is None:
+        return await open_sqlite_index(host.settings.data)
+    from memory_manager.sync.server.index.postgres import open_postgres_index
+
+    return await open_postgres_index(host.settings.database_url)
 
 
 @contextlib.asynccontextmanager

@@ -98,6 +98,9 @@ def _document(offered: Offered) -> IndexDocument:
         document = read_document(offered.document)
     except MalformedMessage:
         raise GrantRefused(GrantReason.MALFORMED) from None
+    places = (document.bucket, document.path, document.memory_type, document.scope or "")
+    if any("\x00" in text for text in places):  # no column of text holds one
+        raise GrantRefused(GrantReason.MALFORMED)
     if offered.signed.grant.fields != document.fields:
         raise GrantRefused(GrantReason.OTHER_FIELDS)
     decision = may_recall(document.envelope, document.gate_metadata, Surface.SERVER)

@@ -1,0 +1,234 @@
+"""Both storages of the index keep the same promises: SQLite in its file, PostgreSQL in a schema."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import numpy as np
+import pytest
+from index_user import index_server
+from index_world import IndexWorld, document_of
+from postgres_server import PostgresServer
+
+from memory_manager.sync.server.index.postgres import open_postgres_index
+from memory_manager.sync.server.index.sqlite import open_sqlite_index
+from memory_manager.sync.server.index.storage import (
+    MAX_TOKENS,
+    AgentToken,
+    IndexStorage,
+    NewRow,
+    Put,
+)
+from memory_manager.sync.server.index.vectors import pack_words, word_set
+from memory_manager.sync.wire.envelope import Dot
+from memory_manager.sync.wire.index_document import OPTED_IN
+
+VAULT, OTHER, DEVICE = b"\x01" * 16, b"\x02" * 16, b"\x03" * 16
+NOW_MS = 1_764_500_000_000
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def index(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncGenerator[tuple[IndexStorage, str]]:
+    if request.param == "sqlite":
+        storage: IndexStorage = await open_sqlite_index(tmp_path)
+        place = str(tmp_path / "index.db")
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        place = server.new_database()
+        storage = await open_postgres_index(place)
+    yield storage, place
+    await storage.close()
+
+
+def _row(number: int, seq: int = 1, vault: bytes = VAULT, content: str = "falcon") -> NewRow:
+    document = document_of(content).encode()
+    return NewRow(
+        vault=vault,
+        record=bytes((0x80, number)) + bytes(14),
+        device=DEVICE,
+        dot=Dot(DEVICE, seq),
+        grant=b"grant" + bytes((number, seq)),
+        nonce=bytes((number, seq)) * 8,
+        expires=NOW_MS // 1000 + 60,
+        document=document,
+        envelope=OPTED_IN,
+        opted_in=True,
+        bucket="work",
+        scope=None,
+        path="team/db",
+        memory_type="semantic",
+        created_at_ms=5,
+        updated_at_ms=6,
+        words=pack_words(word_set(content)),
+    )
+
+
+async def test_rows_are_stored_replaced_and_removed(index: tuple[IndexStorage, str]) -> None:
+    storage, _ = index
+    row = _row(1)
+    assert await storage.put(row, NOW_MS, 10) is Put.STORED
+    assert await storage.put(row, NOW_MS, 10) is Put.UNCHANGED
+    newer = _row(1, seq=2, content="eagle")
+    assert await storage.put(newer, NOW_MS, 10) is Put.STORED
+    assert await storage.put(_row(1, seq=1), NOW_MS, 10) is Put.NONCE_USED
+    assert await storage.documents(VAULT, [row.record]) == {row.record: newer.document}
+    (candidate,) = await storage.candidates(VAULT, None)
+    assert candidate.envelope == OPTED_IN
+    assert (candidate.bucket, candidate.scope, candidate.path) == ("work", None, "team/db")
+    assert candidate.words.tolist() == word_set("eagle").tolist()
+    assert await storage.remove(VAULT, row.record, DEVICE, NOW_MS)
+    assert not await storage.remove(VAULT, row.record, DEVICE, NOW_MS)
+    assert await storage.candidates(VAULT, None) == []
+    codes = [(entry.action, entry.code) for entry in await storage.audit(VAULT, 10)]
+    assert codes == [
+        ("row.removed", "absent"),
+        ("row.removed", "ok"),
+        ("row.stored", "replaced"),
+        ("row.stored", "new"),
+    ]
+
+
+async def test_a_nonce_counts_once_until_its_grant_has_expired(
+    index: tuple[IndexStorage, str],
+) -> None:
+    storage, _ = index
+    row = _row(1)
+    await storage.put(row, NOW_MS, 10)
+    await storage.remove(VAULT, row.record, DEVICE, NOW_MS)
+    assert await storage.put(row, NOW_MS, 10) is Put.NONCE_USED
+    assert await storage.put(_row(1, vault=OTHER), NOW_MS, 10) is Put.STORED
+    assert await storage.put(row, row.expires * 1000, 10) is Put.STORED
+
+
+async def test_an_older_revision_and_other_bytes_of_a_dot_are_refused(
+    index: tuple[IndexStorage, str],
+) -> None:
+    storage, _ = index
+    await storage.put(_row(1, seq=5), NOW_MS, 10)
+    assert await storage.put(_row(1, seq=4), NOW_MS, 10) is Put.OTHER_REVISION
+    changed = _row(1, seq=5, content="other")
+    fresh = NewRow(**{**_members(changed), "nonce": b"\x77" * 16, "grant": b"another"})
+    assert await storage.put(fresh, NOW_MS, 10) is Put.OTHER_REVISION
+
+
+def _members(row: NewRow) -> dict[str, object]:
+    return {name: getattr(row, name) for name in NewRow.__slots__}
+
+
+async def test_a_vault_has_no_more_rows_and_tokens_than_allowed(
+    index: tuple[IndexStorage, str],
+) -> None:
+    storage, _ = index
+    assert await storage.put(_row(1), NOW_MS, 1) is Put.STORED
+    assert await storage.put(_row(2), NOW_MS, 1) is Put.FULL
+    assert await storage.put(_row(1, seq=2, content="new"), NOW_MS, 1) is Put.STORED
+    assert await storage.count(VAULT) == 1
+    for number in range(MAX_TOKENS):
+        assert await storage.issue(_token(number), number.to_bytes(32, "big"))
+    assert not await storage.issue(_token(MAX_TOKENS), b"\xff" * 32)
+    assert len(await storage.tokens(VAULT, NOW_MS)) == MAX_TOKENS
+
+
+def _token(number: int, vault: bytes = VAULT) -> AgentToken:
+    return AgentToken(f"t{number}", vault, "hosted", DEVICE, NOW_MS, NOW_MS + 1_000)
+
+
+async def test_tokens_end_by_time_and_by_revocation(index: tuple[IndexStorage, str]) -> None:
+    storage, _ = index
+    await storage.issue(_token(1), b"\x01" * 32)
+    found = await storage.token_of(b"\x01" * 32, NOW_MS)
+    assert found == _token(1)
+    used = await storage.token_of(b"\x01" * 32, NOW_MS + 1)
+    assert used is not None
+    assert used.last_used_at_ms == NOW_MS
+    assert await storage.token_of(b"\x02" * 32, NOW_MS) is None
+    assert await storage.token_of(b"\x01" * 32, NOW_MS + 1_000) is None
+    assert not await storage.revoke(OTHER, "t1", DEVICE)
+    assert await storage.revoke(VAULT, "t1", DEVICE)
+    assert await storage.token_of(b"\x01" * 32, NOW_MS) is None
+
+
+async def test_vectors_are_of_one_model_and_of_the_present_text(
+    index: tuple[IndexStorage, str],
+) -> None:
+    storage, _ = index
+    row = _row(1)
+    await storage.put(row, NOW_MS, 10)
+    assert await storage.without_vector("m/1", 5) == [(VAULT, row.record, row.document)]
+    pieces = np.array([[0.6, 0.8], [1.0, 0.0]], np.float32)
+    await storage.put_vector(VAULT, row.record, b"an older text", "m/1", pieces)
+    assert (await storage.candidates(VAULT, "m/1"))[0].pieces is None
+    await storage.put_vector(VAULT, row.record, row.document, "m/1", pieces)
+    found = (await storage.candidates(VAULT, "m/1"))[0].pieces
+    assert found is not None
+    assert found.tolist() == pieces.tolist()
+    assert (await storage.candidates(VAULT, "m/2"))[0].pieces is None
+    assert await storage.without_vector("m/1", 5) == []
+    assert len(await storage.without_vector("m/2", 5)) == 1
+
+
+async def test_a_deleted_vault_leaves_no_row_in_any_table_and_others_keep_theirs(
+    index: tuple[IndexStorage, str],
+) -> None:
+    storage, _ = index
+    for vault in (VAULT, OTHER):
+        await storage.put(_row(1, vault=vault), NOW_MS, 10)
+        await storage.issue(_token(vault[0], vault), vault * 2)
+    await storage.delete_vault(VAULT)
+    assert await storage.candidates(VAULT, None) == []
+    assert await storage.audit(VAULT, 10) == []
+    assert await storage.tokens(VAULT, NOW_MS) == []
+    assert await storage.put(_row(1), NOW_MS, 10) is Put.STORED  # its nonce is forgotten, too
+    assert await storage.count(OTHER) == 1
+    assert await storage.token_of(OTHER * 2, NOW_MS) is not None
+
+
+async def test_the_tables_have_no_place_for_the_vault_class(
+    index: tuple[IndexStorage, str],
+) -> None:
+    storage, place = index
+    await storage.put(_row(1), NOW_MS, 10)
+    for record in (b"\x7f" + b"\xff" * 15, b"\x00" * 16, b"\x80" * 15):
+        if place.startswith("postgresql:"):
+            line = await asyncpg.connect(place)
+            with pytest.raises(asyncpg.CheckViolationError):
+                await line.execute("UPDATE memlocket_index.index_row SET record = $1", record)
+            await line.close()
+        else:
+            with contextlib.closing(sqlite3.connect(place)) as connection:
+                with pytest.raises(sqlite3.IntegrityError):
+                    connection.execute("UPDATE index_row SET record = ?", (record,))
+
+
+async def test_a_server_on_postgresql_recalls_what_was_opted_in_and_forgets_it(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    database = postgres_server.new_database()
+    async with index_server(tmp_path / "server", database_url=database) as user:
+        world = IndexWorld(user.server.host.key.public, now=int(time.time()))
+        await user.register(world)
+        await user.login(world)
+        body = world.offer(document_of("the staging database is falcon-stg"))
+        assert (await user.call("POST", "/v1/index/rows", body)).status == 201
+        refused = await user.call(
+            "POST", "/v1/index/rows", world.offer(document_of("x"), record=b"\x11" * 16)
+        )
+        assert (refused.status, refused.code) == (422, "CLASS_POLICY")
+        token = await user.token()
+        (hit,) = await user.search(token, "staging database")
+        assert hit["id"] == body["grant"]["record"]
+        assert (await user.call("DELETE", f"/v1/index/rows/{hit['id']}")).status == 204
+        assert await user.search(token, "*") == []
+    audit = postgres_server.sql(
+        "SELECT code FROM memlocket_index.index_audit WHERE action = 'row.refused'",
+        urlsplit(database).path[1:],
+    )
+    assert audit == "class_policy"
