@@ -19,6 +19,7 @@ _MORE_ERRORS = (
     "sync.engine.errors",
     "sync.errors",
     "sync.membership.errors",
+    "sync.optin.errors",
     "sync.server.errors",
     "sync.server.refusals",
 )

@@ -7,7 +7,8 @@ recall shows. Contract: sync.md 6.1.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes, memory_id_from_bytes
@@ -36,28 +37,37 @@ class SealedCopy:
     dot: Dot
 
 
-def seal_copy(transaction: Transaction, memory_id: MemoryId) -> SealedCopy:
+def seal_copy(
+    transaction: Transaction,
+    memory_id: MemoryId,
+    describe: Callable[[bytes, Dot], Mapping[str, Any]],
+) -> SealedCopy:
     """Seal what a live record says now as a new indexable record. NotFound; LookupError when sync
     is off or must be enrolled again.
+
+    ``describe`` gets the copy's record id and the dot it will have, and gives what the copy says
+    beside, or instead of, the members of the record: the grant that covers exactly this revision.
     """
     connection = transaction.connection
     row = queries.get_row(connection, memory_id)
     original = record_of(connection, memory_id)
     if row is None or original is None:
         raise NotFound
+    found, record = state.require_active(connection), own_log.new_record(indexed=True)
+    dot = Dot(found.device, found.own_seq + 1)
     fields = {k: v for k, v in payload_rows.fields_of(row).items() if k != "id"}
     said = Said(
         Kind.MEMORY,
-        {**fields, "copy_of": original.hex()},
-        own_log.new_record(indexed=True),
+        {**fields, **describe(record, dot), "copy_of": original.hex()},
+        record,
         None,
         policy=Policy.INDEXED,
     )
-    _, revision = own_log.append(transaction, state.require_active(connection), said)
-    connection.execute(
-        "INSERT INTO sync_copy(record, original) VALUES(?, ?)", (said.record, original)
-    )
-    return SealedCopy(said.record, revision.dot)
+    _, revision = own_log.append(transaction, found, said)
+    if revision.dot != dot:
+        raise LookupError("the log went on while a copy was described")
+    connection.execute("INSERT INTO sync_copy(record, original) VALUES(?, ?)", (record, original))
+    return SealedCopy(record, dot)
 
 
 def retract_copy(transaction: Transaction, record: bytes) -> None:
