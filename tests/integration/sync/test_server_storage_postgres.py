@@ -18,7 +18,7 @@ from memory_manager.sync.server.postgres.vaults import VAULT_TABLES
 from memory_manager.sync.server.refusals import StorageMismatch, StorageUnavailable
 from memory_manager.sync.server.storage import Storage
 
-POKE_SECONDS = 10.0
+POKE_SECONDS = 30.0
 LOG_TABLES = ("entry", "blob", "wrap", "checkpoint")
 
 

@@ -5,7 +5,8 @@ be atomic is its own: order, hash chains, the global head, cuts, quotas, session
 Every call names the vault of the session; none returns anything of another vault. Ids are 16
 bytes, hashes and heads 32, signatures 64, tokens are known by their hash alone. Times are
 milliseconds since 1970 and come from the caller. Refusals are those of ``refusals``; any call may
-raise StorageUnavailable, after which nothing of it is stored.
+raise StorageUnavailable: nothing of it is stored, or all of it if the way to the database broke
+during the commit, so the caller repeats it.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ OUTSIDE: Final = (
     OSError,
     TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
@@ -88,12 +89,14 @@ class Database:
     @contextlib.asynccontextmanager
     async def _transaction(self, setting: str) -> AsyncGenerator[Line]:
         with outside_errors():
-            async with (
-                self._pool.acquire(timeout=_ACQUIRE_SECONDS) as line,
-                line.transaction(),
-            ):
-                await line.execute(setting)
-                yield line
+            async with self._pool.acquire(timeout=_ACQUIRE_SECONDS) as line:
+                try:
+                    async with line.transaction():
+                        await line.execute(setting)
+                        yield line
+                except asyncpg.InternalClientError:
+                    line.terminate()  # told to go by the server, and not yet gone
+                    raise
 
 
 @contextlib.asynccontextmanager
