@@ -103,23 +103,29 @@ class SyncProxy:
 
 
 @contextlib.asynccontextmanager
-async def between(server: RunningServer) -> AsyncGenerator[SyncProxy]:
-    """A proxy in front of ``server``, whose public address it becomes."""
-    proxy = SyncProxy(server.url)
+async def listening(upstream: str) -> AsyncGenerator[SyncProxy]:
+    """A proxy on a free port in front of ``upstream``, which may change later."""
+    proxy = SyncProxy(upstream)
     app = web.Application(client_max_size=1 << 24)
     app.router.add_route("*", "/{path:.*}", proxy._handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = runner.addresses[0][1]
-    proxy.url = f"http://127.0.0.1:{port}"
-    server.host.public_host = f"127.0.0.1:{port}"
+    proxy.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     async with aiohttp.ClientSession(auto_decompress=False) as proxy.http:
         try:
             yield proxy
         finally:
             await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def between(server: RunningServer) -> AsyncGenerator[SyncProxy]:
+    """A proxy in front of ``server``, whose public address it becomes."""
+    async with listening(server.url) as proxy:
+        server.host.public_host = proxy.url.split("://", 1)[1]
+        yield proxy
 
 
 def pages(change: Callable[[Page], Page]) -> Rule:
