@@ -38,7 +38,10 @@ from memory_manager.service.events import (
 from memory_manager.service.logins import Logins
 from memory_manager.service.logs import level_of, log_event
 from memory_manager.service.rule_database import use_native_rules
+from memory_manager.sync.engine.device_secrets import DeviceSecrets, device_secrets
 from memory_manager.sync.ledger.journal import SyncJournal
+from memory_manager.sync.service import SyncService
+from memory_manager.vault.anchor import SyncMark
 from memory_manager.vault.housekeeping import tidy
 from memory_manager.vault.lifecycle import VaultLifecycle
 from memory_manager.vault.memories import Memories
@@ -48,8 +51,8 @@ from memory_manager.vault.status import VaultState
 from memory_manager.vault.store import Store
 
 DISTRIBUTION: Final = "memlocket"
-RECALL_OPEN_SECONDS: Final = 30.0
-RECALL_CLOSE_SECONDS: Final = 5.0
+OPEN_SECONDS: Final = 30.0
+CLOSE_SECONDS: Final = 8.0
 FIRST_TIDY_SECONDS: Final = 600.0
 TIDY_SECONDS: Final = 86_400.0
 
@@ -88,10 +91,11 @@ class Daemon:
         self.recall = RecallService(choose_embedder(mode, directories))
         self.journal = SyncJournal()
         self.memories = Memories(self.recall.indexers, journal=self.journal)
+        self.sync = SyncService(self.memories, self.journal)
         self.lifecycle = VaultLifecycle(
             directories.vault,
-            open_store=_open_store,
-            listeners=[_RecallFollowsVault(self)],
+            open_store=self._open_store,
+            listeners=[_FollowsVault(self)],
         )
         self.logins = Logins(
             auto_approve=settings.auto_approve,
@@ -191,6 +195,20 @@ class Daemon:
     def request_stop(self, reason: str) -> None:
         self.events.publish(StopRequested(reason))
 
+    def _open_store(self, connect: ConnectionFactory, context: OpenContext) -> Store:
+        def committed(generation: int, mark: SyncMark | None) -> None:
+            context.on_commit(generation, mark)
+            self.sync.poke()
+
+        return Store(
+            connect,
+            on_commit=committed,
+            on_write_failure=context.on_write_failure,
+            on_write_recovered=context.on_write_recovered,
+            on_damage=context.on_damage,
+            read_only=context.read_only,
+        )
+
     def run_on_loop(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
         """Called on another thread: run ``work`` on the loop and wait for its end."""
         if self._loop is None or threading.current_thread() is threading.main_thread():
@@ -198,36 +216,35 @@ class Daemon:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
 
-class _RecallFollowsVault:
-    """A VaultListener: recall opens with the vault and is wiped before it closes."""
+class _FollowsVault:
+    """A VaultListener: recall and sync open with the vault and are wiped before it closes."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
 
     def unlocked(self, store: Store) -> None:
-        self._daemon.run_on_loop(self._open(store), RECALL_OPEN_SECONDS)
+        with self._daemon.lifecycle.transition() as session:
+            secrets = None if session is None else device_secrets(session)
+        self._daemon.run_on_loop(self._open(store, secrets), OPEN_SECONDS)
 
     def locking(self, store: Store) -> None:
-        self._daemon.run_on_loop(self._close(), RECALL_CLOSE_SECONDS)
+        self._daemon.run_on_loop(self._close(), CLOSE_SECONDS)
 
-    async def _open(self, store: Store) -> None:
-        await self._daemon.recall.open(store)
-        self._daemon.events.publish(VaultUnlocked(None))
+    async def _open(self, store: Store, secrets: DeviceSecrets | None) -> None:
+        daemon = self._daemon
+        await daemon.recall.open(store)
+        try:
+            await daemon.sync.open(store, secrets, daemon.lifecycle)
+        except Exception as error:  # memories are there all the same; status says sync is off
+            log_event(_log, "sync_not_open", level=level_of(error), error=error)
+        daemon.events.publish(VaultUnlocked(None))
 
     async def _close(self) -> None:
         self._daemon.events.publish(VaultClosing())
-        await self._daemon.recall.close()
-
-
-def _open_store(connect: ConnectionFactory, context: OpenContext) -> Store:
-    return Store(
-        connect,
-        on_commit=context.on_commit,
-        on_write_failure=context.on_write_failure,
-        on_write_recovered=context.on_write_recovered,
-        on_damage=context.on_damage,
-        read_only=context.read_only,
-    )
+        try:
+            await self._daemon.sync.close()
+        finally:
+            await self._daemon.recall.close()
 
 
 def _log_listener(event: Event) -> None:

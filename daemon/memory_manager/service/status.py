@@ -23,6 +23,7 @@ async def daemon_status(daemon: Daemon, *, with_counts: bool) -> dict[str, objec
         "vault": daemon.vault_json(),
         "embeddings": daemon.recall.status(),
         "approvals": {"auto_approve": daemon.settings.auto_approve},
+        "sync": daemon.sync.status(),
     }
     if with_counts:
         found["approvals"] = {

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from memory_manager.sync.engine import own_state
 from memory_manager.sync.engine.advice import Reaction, reaction
@@ -44,6 +44,16 @@ _CANCEL_SECONDS: Final = 0.5
 _CONFIRMED: Final = frozenset({SyncCode.ROSTER_CHANGED, SyncCode.BREAKER, SyncCode.ROLLBACK})
 
 
+class VaultAnchor(Protocol):
+    """The record outside the database; ``VaultLifecycle`` is one. Both block, on any thread."""
+
+    def write_anchor(self) -> None:
+        """It names what is committed, and is on the disk, when this returns: before every push."""
+
+    def forget_sync(self) -> None:
+        """Inside the unit of work that turns sync off."""
+
+
 class SyncService:
     """One per daemon. Coroutines run on the daemon's loop; ``status`` and ``poke`` never wait."""
 
@@ -64,7 +74,7 @@ class SyncService:
         self._backoff = backoff
         self._store: Store | None = None
         self._secrets: DeviceSecrets | None = None
-        self._flush_anchor: Callable[[], None] = lambda: None
+        self._anchor: VaultAnchor | None = None
         self._roster = RosterCache()
         self._snapshot: Snapshot | None = None
         self._client: SyncClient | None = None
@@ -74,16 +84,14 @@ class SyncService:
 
     # --- life ---------------------------------------------------------------------------------
 
-    async def open(
-        self, store: Store, secrets: DeviceSecrets | None, flush_anchor: Callable[[], None]
-    ) -> None:
+    async def open(self, store: Store, secrets: DeviceSecrets | None, anchor: VaultAnchor) -> None:
         """The vault is open. Starts syncing if the vault has a server.
 
         ``secrets`` come from ``device_secrets(session)`` on the unlocking thread and are wiped by
-        ``close``; ``flush_anchor`` writes and fsyncs the anchor, on a thread, before each push.
+        ``close``; ``anchor`` is the vault's lifecycle.
         """
         self._loop = asyncio.get_running_loop()
-        self._store, self._secrets, self._flush_anchor = store, secrets, flush_anchor
+        self._store, self._secrets, self._anchor = store, secrets, anchor
         await self._start()
 
     async def close(self) -> None:
@@ -91,7 +99,7 @@ class SyncService:
         await self._end()
         if self._secrets is not None:
             self._secrets.wipe()
-        self._store = self._secrets = self._snapshot = None
+        self._store = self._secrets = self._snapshot = self._anchor = None
         self._roster = RosterCache()
 
     # --- what the owner sees and does ---------------------------------------------------------
@@ -122,7 +130,8 @@ class SyncService:
     async def sync_now(self) -> dict[str, object]:
         """One round now, also while paused; none while stopped. The status afterwards; SyncOff."""
         engine = self._running()
-        if (await self._state()).stop_code is None:
+        stopped = (await self._state()).stop_code is not None
+        if not stopped and not await self.store.read(state.must_enrol_again):
             await engine.round()
         return await self.fresh_status()
 
@@ -160,7 +169,7 @@ class SyncService:
             await engine.round()
         if stop is SyncCode.ROLLBACK and engine.live.finding is None:
             await self.store.write(lambda transaction: _lift(transaction, stop))
-        engine.go_on()
+        engine.awake()
         return await self.fresh_status()
 
     async def retry(self) -> dict[str, object]:
@@ -172,7 +181,7 @@ class SyncService:
                 raise NothingToConfirm("Asking again does not end this stop.")
             await self.store.write(lambda transaction: _lift(transaction, stop))
         await engine.round()
-        engine.go_on()
+        engine.awake()
         return await self.fresh_status()
 
     async def evidence(self) -> list[dict[str, object]]:
@@ -188,6 +197,13 @@ class SyncService:
         if self._store is None:
             raise SyncOff
         return self._store
+
+    @property
+    def anchor(self) -> VaultAnchor:
+        """What witnesses this vault's progress; SyncOff while it is locked."""
+        if self._anchor is None:
+            raise SyncOff
+        return self._anchor
 
     @property
     def secrets(self) -> DeviceSecrets:
@@ -235,10 +251,11 @@ class SyncService:
     async def disconnect(self) -> None:
         """Sync is off: the ledger is emptied, the memories stay."""
         await self._end()
+        lower_anchor = self.anchor.forget_sync
 
         def work(transaction: Transaction) -> None:
-            founding.turn_off(transaction, self._journal)
             own_state.forget(transaction)
+            founding.turn_off(transaction, self._journal, lower_anchor)
 
         await self.store.write(work)
         self._roster, self._snapshot = RosterCache(), None
@@ -295,7 +312,7 @@ class SyncService:
             secrets=self.secrets,
             memories=self._memories,
             journal=self._journal,
-            flush_anchor=self._flush_anchor,
+            flush_anchor=self.anchor.write_anchor,
             tell=tell,
             roster=self._roster,
         )

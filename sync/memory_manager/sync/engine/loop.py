@@ -34,10 +34,12 @@ _LONG_POLLS: Final = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds. ``debounce``: how long a local write waits for others; ``jitter``: up to so much
-    more, drawn each time; ``apart``: at least so long between rounds that pokes ask for.
+    """Seconds. ``first``: from the opening to the first round; ``debounce``: how long a local write
+    waits for others; ``jitter``: up to so much more, drawn each time; ``apart``: at least so long
+    between rounds that pokes ask for.
     """
 
+    first: float = 0.0
     poll: float = 300.0
     debounce: float = 0.5
     jitter: float = 0.0
@@ -69,7 +71,7 @@ class SyncLoop:
         self._wake = asyncio.Event()
         self._healthy = asyncio.Event()
         self._unhealthy = asyncio.Event()
-        self._due = 0.0  # of the loop's clock
+        self._due = self._now() + self._pace.first  # of the loop's clock
         self._earliest = 0.0  # before it no hint and no local write starts a round
         self._written = False
         self._set_healthy(False)
@@ -99,6 +101,10 @@ class SyncLoop:
         self._due = self._earliest = 0.0
         self._wake.set()
 
+    def awake(self) -> None:
+        """A stop has ended and the owner had a round: the usual pace from here."""
+        self._wake.set()
+
     def rest(self) -> None:
         """A pause has begun: no connection for pokes either."""
         self._set_healthy(False)
@@ -107,18 +113,23 @@ class SyncLoop:
     async def round(self, work: Callable[[Parts], Awaitable[None]] | None = None) -> Finding | None:
         """One round now, with ``work`` before it; None, or what ended it early."""
         async with self._one_round:
-            self._show(running=True, progress=None)
-            finding: Finding | None = None
-            try:
-                if work is not None:
-                    await work(self.parts)
-                await run_round(self.parts, self.agreed_roster)
-            except Exception as error:
-                finding = finding_of(error)
-                _note(error, finding)
-            finally:
-                self._show(running=False, progress=None)
-            await self._settle(finding)
+            return await self._round(work)
+
+    async def _round(
+        self, work: Callable[[Parts], Awaitable[None]] | None = None
+    ) -> Finding | None:
+        self._show(running=True, progress=None)
+        finding: Finding | None = None
+        try:
+            if work is not None:
+                await work(self.parts)
+            await run_round(self.parts, self.agreed_roster)
+        except Exception as error:
+            finding = finding_of(error)
+            _note(error, finding)
+        finally:
+            self._show(running=False, progress=None)
+        await self._settle(finding)
         return finding
 
     # --- rounds -------------------------------------------------------------------------------
@@ -126,17 +137,22 @@ class SyncLoop:
     async def _rounds(self) -> None:
         while True:
             await self._until_due()
-            with contextlib.suppress(Exception):  # a vault that locks; close() follows
-                if await self._may_run():
-                    await self.round()
+            async with self._one_round:
+                if self._due > self._now():  # the owner asked for one meanwhile
                     continue
-            self._set_healthy(False)
-            self._due = _NEVER
+                with contextlib.suppress(Exception):  # a vault that locks; close() follows
+                    if await self._may_run():
+                        await self._round()
+                        continue
+                self._set_healthy(False)
+                self._due = _NEVER
 
     async def _until_due(self) -> None:
         while (wait := self._due - self._now()) > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), None if wait == _NEVER else wait)
+                # not wait_for: it may swallow a cancellation that comes with the event
+                async with asyncio.timeout(None if wait == _NEVER else wait):
+                    await self._wake.wait()
             self._wake.clear()
             if self._written and self._due != _NEVER:
                 await self._look_at_outbox()

@@ -155,7 +155,8 @@ async def _body(answer: aiohttp.ClientResponse, expects: str, limit: int) -> byt
     data = await _read(answer, MAX_ANSWER_BYTES if refused else limit)
     if refused:
         raise _refusal(answer, data, retry_after)
-    if answer.status != 204 and answer.content_type != expects:
+    is_empty = answer.status in (201, 204) and not data
+    if not is_empty and answer.content_type != expects:
         raise SyncUnreachable("Something else answers in the server's place, perhaps a portal.")
     return data
 
