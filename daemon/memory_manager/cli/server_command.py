@@ -117,8 +117,12 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.recall.process_environment import limit_arithmetic_threads
+
+    limit_arithmetic_threads(os.environ)  # before the index imports numpy
     from memory_manager.service.hardening import harden_process
     from memory_manager.service.notify import ServiceNotifier
+    from memory_manager.sync.server.index.mount import index_mount
     from memory_manager.sync.server.run import run_server
 
     settings = _settings(arguments, context)
@@ -145,7 +149,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         context.console.result(document, text)
         sys.stdout.flush()  # whoever started us waits for it
 
-    run_server(settings, ServiceNotifier(context.environ), ready)
+    run_server(settings, ServiceNotifier(context.environ), ready, mounts=(index_mount(),))
     return EXIT_OK
 
 

@@ -69,7 +69,7 @@ class Mount:
 
 
 MountFactory = Callable[[SyncHost], contextlib.AbstractAsyncContextManager[Mount]]
-"""A part of the server, to be listed in ``run.MOUNTS``: a function that takes the host and gives
+"""A part of the server, to be given to ``run.run_server``: a function that takes the host and gives
 an async context manager of its Mount, open while the server runs.
 
 Each handler of its routes gets a ``Call``: ``call.session`` (vault and device, for routes with

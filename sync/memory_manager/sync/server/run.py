@@ -35,22 +35,24 @@ class Notifier(Protocol):
 
 
 def run_server(
-    settings: ServerSettings, notifier: Notifier, on_ready: Callable[[RunningServer], None]
+    settings: ServerSettings,
+    notifier: Notifier,
+    on_ready: Callable[[RunningServer], None],
+    mounts: Sequence[MountFactory] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reads the certificate again. The log goes to standard
-    error. Raises what ``running_server`` raises before it is ready.
+    error. ``mounts`` are the parts beside the protocol of the log. Raises what ``running_server``
+    raises before it is ready.
     """
     set_up_logs(sys.stderr)
-    asyncio.run(_serve(settings, notifier, on_ready))
-
-
-def mounts() -> Sequence[MountFactory]:
-    """The parts of the server beside the protocol of the log."""
-    return ()
+    asyncio.run(_serve(settings, notifier, on_ready, mounts))
 
 
 async def _serve(
-    settings: ServerSettings, notifier: Notifier, on_ready: Callable[[RunningServer], None]
+    settings: ServerSettings,
+    notifier: Notifier,
+    on_ready: Callable[[RunningServer], None],
+    mounts: Sequence[MountFactory],
 ) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -62,7 +64,7 @@ async def _serve(
     # installed by hand: a background job of a shell inherits SIGINT ignored
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked_to_stop, number)
-    async with running_server(settings, mounts=mounts()) as server:
+    async with running_server(settings, mounts=mounts) as server:
         loop.add_signal_handler(signal.SIGHUP, _reload, server)
         log_event(
             _log,

@@ -99,10 +99,13 @@ class ServerSettings:
     def __post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingsRefused("--tls-cert and --tls-key go together.")
-        safe = self.tls_cert is not None or self.behind_proxy or self.listen.is_loopback
-        if not safe:
+        if self.tls_cert is not None or self.behind_proxy:
+            return
+        for address in filter(None, (self.listen, self.metrics)):
+            if address.is_loopback:
+                continue
             raise SettingsRefused(
-                f"{self.listen} can be reached from other machines, and there is no TLS.",
+                f"{address} can be reached from other machines, and there is no TLS.",
                 hint="Give --tls-cert and --tls-key, or say --behind-proxy if a proxy in front"
                 " of this server does TLS.",
             )
