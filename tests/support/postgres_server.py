@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 BINARIES = "/usr/lib/postgresql"  # Debian's; elsewhere they are on the path
 ROLE = "memlocket"  # what the server logs in as: the owner of its tables, no superuser
@@ -58,6 +59,10 @@ class PostgresServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def database_of(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
 
 
 def find_postgres() -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, database_of
 from stored_vault import StoredVault, head_of
 
 from memory_manager.sync.server.open_storage import open_storage
@@ -20,10 +20,6 @@ from memory_manager.sync.server.storage import Storage
 
 POKE_SECONDS = 30.0
 LOG_TABLES = ("entry", "blob", "wrap", "checkpoint")
-
-
-def database_of(url: str) -> str:
-    return url.split("/")[3].split("?")[0]
 
 
 @contextlib.asynccontextmanager

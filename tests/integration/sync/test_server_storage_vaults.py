@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, database_of
 from stored_vault import StoredVault, head_of
 from sync_world import new_keys
 
@@ -427,7 +427,7 @@ async def test_deleting_a_vault_leaves_no_row_of_it_in_any_table(
             return sqlite_tables_with(tmp_path / "server" / "sync.db", vault_id)
         server: PostgresServer = request.getfixturevalue("postgres_server")
         url: str = request.getfixturevalue("postgres_url")
-        return postgres_tables_with(server, url.split("/")[3].split("?")[0], vault_id)
+        return postgres_tables_with(server, database_of(url), vault_id)
 
     of_vaults = {"vault", "device", "entry", "blob", "wrap", "checkpoint", "roster", "session"}
     no_vault = {"mail", "registration", "schema_migration"}
