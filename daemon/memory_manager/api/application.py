@@ -19,6 +19,7 @@ from memory_manager.api.rate_limit import RateLimit
 from memory_manager.api.routes import (
     agents,
     approvals,
+    conflicts,
     control,
     device,
     discovery,
@@ -32,12 +33,15 @@ from memory_manager.api.routes import (
     remember,
     settings,
     skill,
+    sync,
     token,
     vault,
 )
+from memory_manager.api.routes.sync import MEMBERSHIP
 from memory_manager.api.routing import DAEMON, Route, register, rule_of
 from memory_manager.service.daemon import Daemon
 from memory_manager.service.events import CredentialsChanged, Event, VaultClosing
+from memory_manager.sync.membership.membership import Membership
 
 ALL_ROUTES: Final[tuple[Route, ...]] = (
     *health.ROUTES,
@@ -49,6 +53,8 @@ ALL_ROUTES: Final[tuple[Route, ...]] = (
     *items.ROUTES,
     *skill.ROUTES,
     *vault.ROUTES,
+    *sync.ROUTES,
+    *conflicts.ROUTES,
     *agents.ROUTES,
     *mcp_profile.ROUTES,
     *control.ROUTES,
@@ -79,6 +85,7 @@ def build_application(
     app = web.Application(middlewares=[checks.middleware()])
     app[DAEMON] = daemon
     app[SESSIONS] = OwnerSessions(daemon.daemon_id)
+    app[MEMBERSHIP] = Membership(daemon.sync, daemon.journal)
     load_templates()
     register(app, ALL_ROUTES)
     mcp = McpMount(daemon)

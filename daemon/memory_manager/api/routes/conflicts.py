@@ -1,0 +1,121 @@
+"""Memories that two devices changed at once, and the owner's word on them (sync.md 5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import web
+from sqlcipher3.dbapi2 import Connection
+
+from memory_manager.api.answers import json_response
+from memory_manager.api.calls import Access, call_of
+from memory_manager.api.parsing import Fields
+from memory_manager.api.requests import parse_memory_id
+from memory_manager.api.routing import Route, daemon_of
+from memory_manager.base.errors import InvalidInput, NotFound
+from memory_manager.base.times import rfc3339
+from memory_manager.sync.ledger import conflicts
+from memory_manager.sync.ledger.conflicts import ConflictedRecord, Sibling
+from memory_manager.sync.wire.envelope import Dot, dot_from_hex
+from memory_manager.vault.rows import MemoryChange, WriteOutcome
+from memory_manager.vault.transaction import Transaction
+
+MAX_CONTENT_CHARACTERS: Final = 1_000_000
+MOST: Final = 100
+
+
+def _sibling_json(sibling: Sibling) -> dict[str, object]:
+    contents = sibling.contents
+    return {
+        "revision": sibling.dot.hex(),
+        "device": sibling.dot.device.hex(),
+        "shown": sibling.is_winner,
+        "written_at": rfc3339(sibling.at_ms),
+        "agent_id": sibling.writer.identity.agent_id,
+        "content": None if contents is None else contents.content,
+        "path": None if contents is None else contents.path,
+    }
+
+
+def _record_json(record: ConflictedRecord) -> dict[str, object]:
+    return {"id": record.id, "revisions": [_sibling_json(each) for each in record.siblings]}
+
+
+async def listed(request: web.Request) -> web.Response:
+    """Memories with several current revisions; the one that recall shows comes first."""
+    store = daemon_of(request).store()
+
+    def read(connection: Connection) -> tuple[list[ConflictedRecord], int]:
+        found = conflicts.listed(connection, limit=MOST)
+        return found, conflicts.count(connection)
+
+    found, total = await store.read(read)
+    return json_response({"conflicts": [_record_json(each) for each in found], "total": total})
+
+
+async def get(request: web.Request) -> web.Response:
+    memory_id = parse_memory_id(request.match_info["id"])
+    found = (
+        await daemon_of(request)
+        .store()
+        .read(lambda connection: conflicts.of_record(connection, memory_id))
+    )
+    if found is None:
+        raise NotFound("This memory is not in conflict.", hint="See: memlocket conflicts")
+    return json_response(_record_json(found))
+
+
+async def keep(request: web.Request) -> web.Response:
+    """One revision becomes the only one, on all devices; the others stay in its history."""
+    call = call_of(request)
+    memory_id = parse_memory_id(request.match_info["id"])
+    fields = Fields.of_body(call.json_object())
+    revision = _revision(fields.required_text("revision"))
+    fields.check()
+    daemon = daemon_of(request)
+    store = daemon.writable_store()
+
+    def decide(transaction: Transaction) -> WriteOutcome:
+        return conflicts.keep(
+            transaction, daemon.journal, daemon.memories, memory_id, revision, call.attribution
+        )
+
+    await store.write(decide)
+    daemon.sync.poke()
+    return json_response({"id": memory_id, "resolved": True})
+
+
+async def merge(request: web.Request) -> web.Response:
+    """A text of the owner's own becomes the only revision, on all devices."""
+    call = call_of(request)
+    memory_id = parse_memory_id(request.match_info["id"])
+    fields = Fields.of_body(call.json_object())
+    content = fields.required_text("content", limit=MAX_CONTENT_CHARACTERS)
+    fields.check()
+    daemon = daemon_of(request)
+    store = daemon.writable_store()
+    change = MemoryChange(content=content)
+
+    def decide(transaction: Transaction) -> WriteOutcome:
+        return conflicts.merge(
+            transaction, daemon.journal, daemon.memories, memory_id, change, call.attribution
+        )
+
+    await store.write(decide)
+    daemon.sync.poke()
+    return json_response({"id": memory_id, "resolved": True})
+
+
+def _revision(text: str) -> Dot:
+    try:
+        return dot_from_hex(text)
+    except (ValueError, TypeError):
+        raise InvalidInput("A revision has 48 hex digits.", field="revision") from None
+
+
+ROUTES: Final = (
+    Route("GET", "/conflicts", listed, Access.OWNER),
+    Route("GET", "/conflicts/{id}", get, Access.OWNER),
+    Route("POST", "/conflicts/{id}/keep", keep, Access.OWNER),
+    Route("POST", "/conflicts/{id}/merge", merge, Access.OWNER),
+)

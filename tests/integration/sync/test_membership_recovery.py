@@ -1,0 +1,243 @@
+"""Back by recovery words alone, new words for old ones, and on after lost state."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sync_devices import Devices, SyncDevice, devices, key_file_of
+from sync_proxy import PULL, Answer, Call, between, signed_head
+from sync_server import registration_token
+
+from memory_manager.base.errors import InvalidInput
+from memory_manager.sync.engine.errors import NothingToConfirm, SyncServerRefused
+from memory_manager.sync.errors import SyncCode, SyncRefused
+from memory_manager.sync.ledger import roster_log, state
+from memory_manager.sync.membership.errors import RecoveryRefused
+from memory_manager.sync.membership.founding import Member, ServerAddress, parse_server_key
+from memory_manager.sync.membership.recovering import (
+    NotedHead,
+    parse_noted_head,
+    parse_vault_id,
+)
+from memory_manager.sync.server.running import RunningServer
+from memory_manager.sync.wire.framing import Page, pack_page
+from memory_manager.vault.errors import WrongRecoveryWords
+from memory_manager.vault.owner_acts import renew_device
+from memory_manager.vault.recovery_words import new_entropy, words_of
+
+WORDS = " ".join(words_of(bytes(range(32))))
+OTHER_WORDS = " ".join(words_of(bytes(range(1, 33))))
+
+
+@pytest.fixture
+async def made(tmp_path: Path) -> AsyncIterator[Devices]:
+    async with devices(tmp_path) as found:
+        yield found
+
+
+async def with_words(
+    server: RunningServer, made: Devices, url: str | None = None
+) -> tuple[SyncDevice, Member]:
+    """A vault of one device whose words are WORDS, with two memories on the server."""
+    device = await made.new("one")
+    member = await device.membership.set_up(
+        ServerAddress(url or server.url),
+        await registration_token(server),
+        name="one",
+        grant=None,
+        words=WORDS,
+    )
+    await device.remember("first")
+    await device.remember("second")
+    await device.sync.sync_now()
+    return device, member
+
+
+async def recover(
+    device: SyncDevice,
+    url: str,
+    vault: bytes,
+    words: str = WORDS,
+    noted: NotedHead | None = None,
+    key: bytes | None = None,
+) -> Member:
+    return await device.membership.recover(
+        ServerAddress(url, key), vault, words, noted=noted, name="back", grant=None
+    )
+
+
+async def head_of(device: SyncDevice) -> NotedHead:
+    """What a careful owner writes on the sheet."""
+    said: Any = (await device.sync.fresh_status())["verified"]
+    return NotedHead(said["n"], tuple(said["words"]))
+
+
+async def test_words_alone_bring_everything_back_and_shut_the_lost_device_out(
+    server: RunningServer, made: Devices
+) -> None:
+    lost, member = await with_words(server, made)
+    await lost.membership.rotate()
+    await lost.remember("under the second key")
+    await lost.sync.sync_now()
+    noted = await head_of(lost)
+    back = await made.new("back")
+    await back.remember("already here")
+    again = await recover(back, server.url, member.vault, noted=noted, key=member.server_key)
+    await back.sync.sync_now()
+    await back.membership.revoke(lost.id.hex())
+    await back.sync.sync_now()
+    with pytest.raises(SyncServerRefused) as refused:
+        await lost.sync.client.roster()
+    assert refused.value.reason == "REVOKED_DEVICE"
+    assert again.server_key == member.server_key
+    assert await back.texts() == {"first", "second", "under the second key", "already here"}
+    assert (await back.store.read(roster_log.load)).epoch == 3  # type: ignore[union-attr]
+
+
+async def test_the_other_devices_are_asked_about_a_recovery(
+    server: RunningServer, made: Devices
+) -> None:
+    first, member = await with_words(server, made)
+    back = await made.new("back")
+    await recover(back, server.url, member.vault)
+    await first.sync.sync_now()
+    assert await first.codes() == ["ROSTER_CHANGED"]
+
+
+async def test_other_words_and_other_vaults_recover_nothing(
+    server: RunningServer, made: Devices
+) -> None:
+    _, member = await with_words(server, made)
+    back = await made.new("back")
+    with pytest.raises(RecoveryRefused):
+        await recover(back, server.url, member.vault, OTHER_WORDS)
+    with pytest.raises(RecoveryRefused):
+        await recover(back, server.url, bytes(16))
+    with pytest.raises(WrongRecoveryWords):
+        await recover(back, server.url, member.vault, "zoo " * 24)
+    with pytest.raises(SyncRefused) as refused:
+        await recover(back, server.url, member.vault, key=bytes(32))
+    assert refused.value.reason is SyncCode.SERVER_KEY
+    assert await back.state() == "off"
+
+
+async def test_head_words_from_the_sheet_find_out_a_server_that_went_back(
+    server: RunningServer, made: Devices
+) -> None:
+    async with between(server) as proxy:
+        lost, member = await with_words(server, made, proxy.url)
+        noted = await head_of(lost)
+
+        async def set_back(call: Call) -> Answer | None:
+            if call.path != PULL:
+                return None
+            empty = signed_head(server.host.key.signing, member.vault, 0, bytes(32))
+            body = pack_page(Page((), (), empty, empty))
+            return Answer(200, "application/octet-stream", body)
+
+        proxy.rule = set_back
+        back = await made.new("back")
+        with pytest.raises(RecoveryRefused, match="set back"):
+            await recover(back, proxy.url, member.vault, noted=noted)
+        assert await back.state() == "off"
+        assert len(await lost.store.read(roster_log.chain)) == 1
+        proxy.rule = None
+        wrong = NotedHead(noted.n, tuple(reversed(noted.words)))
+        with pytest.raises(RecoveryRefused, match="head words"):
+            await recover(back, proxy.url, member.vault, noted=wrong)
+        await recover(back, proxy.url, member.vault, noted=noted)
+        proxy.rule = set_back  # and it goes back after all
+        await back.sync.sync_now()
+        assert await back.codes() == ["ROLLBACK"]
+
+
+async def test_new_words_replace_the_old_ones(server: RunningServer, made: Devices) -> None:
+    first, member = await with_words(server, made)
+    fresh = " ".join(words_of(new_entropy()))
+    assert await first.membership.replace_words(fresh)
+    assert not await first.membership.replace_words(fresh)
+    await first.sync.sync_now()
+    back = await made.new("back")
+    with pytest.raises(RecoveryRefused):
+        await recover(back, server.url, member.vault)
+    await recover(back, server.url, member.vault, fresh)
+    await back.sync.sync_now()
+    assert await back.texts() == {"first", "second"}
+
+
+async def test_words_can_be_added_to_a_vault_without(server: RunningServer, made: Devices) -> None:
+    first = await made.found(server)
+    await first.remember("only one")
+    await first.sync.sync_now()
+    vault = (await first.store.read(state.require)).vault
+    back = await made.new("back")
+    with pytest.raises(RecoveryRefused):
+        await recover(back, server.url, vault)
+    assert await first.membership.replace_words(WORDS)
+    await first.sync.sync_now()
+    await recover(back, server.url, vault)
+    await back.sync.sync_now()
+    assert await back.texts() == {"only one"}
+
+
+async def test_a_vault_put_back_from_yesterday_goes_on_as_a_new_device(
+    server: RunningServer, made: Devices, tmp_path: Path
+) -> None:
+    first, _ = await with_words(server, made)
+    old = first.id
+    await first.close()
+    shutil.copytree(first.home.root, tmp_path / "yesterday")
+    await first.open()
+    await first.remember("written after the copy")
+    await first.sync.sync_now()
+    with pytest.raises(NothingToConfirm):
+        await first.membership.renew(grant=None)
+    await first.close()
+    shutil.rmtree(first.home.root)
+    shutil.copytree(tmp_path / "yesterday", first.home.root)
+    await first.open()
+    assert first.lifecycle is not None
+    await first.sync.close()
+    await asyncio.to_thread(renew_device, first.lifecycle)
+    await first.close()
+    await first.open()
+    assert await first.state() == "stopped"
+    await first.membership.renew(grant=None)
+    await first.sync.sync_now()
+    await first.remember("goes on")
+    await first.sync.sync_now()
+    assert first.id != old
+    assert await first.texts() == {"first", "second", "written after the copy", "goes on"}
+    assert await first.state() == "ok"
+    assert key_file_of(first.home).exists()
+
+
+@pytest.mark.parametrize("typed", ["", "12", "g" * 32, "0" * 31, "0" * 64])
+def test_a_vault_id_has_32_hex_digits(typed: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_vault_id(typed)
+
+
+def test_a_vault_id_is_read_as_it_is_written_down() -> None:
+    assert parse_vault_id("2a02-11bc-8d05-7e07-65ca-14b7-d416-a0db").hex() == (
+        "2a0211bc8d057e0765ca14b7d416a0db"
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "words"), [(None, ["a"] * 6), (3, []), (3, ["a"] * 5), (0, ["a"] * 6)]
+)
+def test_head_words_and_row_go_together(n: int | None, words: list[str]) -> None:
+    with pytest.raises(InvalidInput):
+        parse_noted_head(n, words)
+
+
+def test_a_server_key_has_64_hex_digits() -> None:
+    with pytest.raises(InvalidInput):
+        parse_server_key("ab")
+    assert parse_server_key(" " + "ab" * 32) == b"\xab" * 32
