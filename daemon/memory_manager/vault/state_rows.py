@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _GENERATION = "generation"
 _IDENTITY = ("vault_id", "install_id", "device_id")
 _RECOVERY = "recovery"
+_LEFT = "left_logs"  # pairs of synced vault and device id, 32 bytes each
 _LAST_CHECK = "last_integrity_check_ms"
 
 
@@ -73,6 +74,21 @@ def holds(connection: Connection, anchor: Anchor) -> bool:
         (anchor.progress.own_seq, *own, anchor.progress.n, *there),
     ).fetchone()
     return bool(found)
+
+
+def note_left(connection: Connection, vault: bytes, device: bytes) -> None:
+    """This device wrote a log of that synced vault and will never write it again."""
+    before = _get(connection, _LEFT)
+    _set(connection, _LEFT, (before if isinstance(before, bytes) else b"") + vault + device)
+
+
+def has_left(connection: Connection, vault: bytes, device: bytes) -> bool:
+    """Whether ``note_left`` was told so."""
+    noted = _get(connection, _LEFT)
+    pair = vault + device
+    return isinstance(noted, bytes) and any(
+        noted[start : start + len(pair)] == pair for start in range(0, len(noted), len(pair))
+    )
 
 
 def _has_sync_tables(connection: Connection) -> bool:

@@ -38,6 +38,7 @@ from memory_manager.sync.wire.framing import (
 from memory_manager.sync.wire.log import ServerHead, sign_server_head
 from memory_manager.vault import state_rows
 from memory_manager.vault.anchor import Anchor, Identity
+from memory_manager.vault.errors import Conflict
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.rows import ForgetMode, MemoryDraft
 from memory_manager.vault.transaction import Transaction
@@ -526,6 +527,19 @@ def test_turning_off_leaves_the_records_and_nothing_else(one: LedgerDevice) -> N
     assert one.content(memory) == "stays"
     one.remember("after")
     assert sum(counts(one).values()) == 0
+
+
+def test_no_device_ever_begins_a_second_log(world: LedgerWorld, one: LedgerDevice) -> None:
+    one.remember("first of the log")
+    chain = tuple(world.founded.chain)
+    with pytest.raises(Conflict):
+        one.write(lambda tx: founding.enrol_again(tx, one.journal, chain=chain, keys={}))
+    with pytest.raises(Conflict):
+        one.turn_on()
+    one.write(lambda tx: founding.turn_off(tx, one.journal, lambda: None))
+    with pytest.raises(Conflict):
+        one.turn_on()
+    assert one.read(state.read) is None
 
 
 def test_a_roster_goes_on_and_never_sideways(world: LedgerWorld, one: LedgerDevice) -> None:

@@ -53,12 +53,15 @@ def turn_on(
     device (the database's own id) as active; ``keys`` are VRK by epoch.
 
     From this transaction on every write is sealed; rows from before by ``seeding.seal_some``.
-    SyncRefused for a chain that does not hold, Conflict when sync is on already.
+    SyncRefused for a chain that does not hold, Conflict when sync is on already or this device id
+    has written a log of that vault before: it would begin a second one.
     """
     connection = transaction.connection
     if state.read(connection) is not None:
         raise Conflict("This vault is synced already.", field="vault")
     device = state_rows.read_identity(connection).device
+    if state_rows.has_left(connection, vault, device):
+        raise Conflict("This device left that vault; it needs a new id.", field="device")
     roster = found(chain[0], vault).verify(tuple(chain[1:]))
     _require_active(roster, device)
     connection.execute(
@@ -84,10 +87,13 @@ def enrol_again(
     """Go on as the device the database now has (restored backup, ``fork_close``): what was
     verified stays, the old device's entries without a number go, what they said is sealed anew.
 
-    ``chain`` may hold entries that are known. SyncRefused, LookupError when sync is off.
+    ``chain`` may hold entries that are known. SyncRefused, LookupError when sync is off, Conflict
+    for the device that wrote the log until now: it just goes on.
     """
     connection = transaction.connection
     device = state_rows.read_identity(connection).device
+    if state.require(connection).device == device:
+        raise Conflict("This device goes on with its own log.", field="device")
     roster = roster_log.append(transaction, chain)
     _require_active(roster, device)
     for epoch, key in keys.items():
@@ -115,12 +121,14 @@ def enrol_again(
 def turn_off(
     transaction: Transaction, journal: SyncJournal, lower_anchor: Callable[[], None]
 ) -> None:
-    """Empty every table of the ledger; the records stay as they are.
+    """Empty every table of the ledger; the records stay as they are. LookupError when it is off.
 
     ``lower_anchor`` is ``VaultLifecycle.forget_sync``: the anchor forgets first, or an interruption
     would look like a rolled back database. What it raises undoes everything.
     """
+    left = state.require(transaction.connection)
     lower_anchor()
+    state_rows.note_left(transaction.connection, left.vault, left.device)
     for table in TABLES:
         transaction.connection.execute(f"DELETE FROM {table}")
     journal.turned_on()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def put(transaction: Transaction, epoch: int, vrk: SecretBytes) -> None:
-    """Keep VRK_e, 32 bytes; an epoch that is known keeps what it has unless it differs."""
+    """Keep VRK_e, 32 bytes, in place of what was kept for that epoch."""
     transaction.connection.execute(
         "INSERT INTO keybag(epoch, vrk) VALUES(?, ?)"
         " ON CONFLICT(epoch) DO UPDATE SET vrk = excluded.vrk",
