@@ -19,7 +19,7 @@ PROMISED = """
 init up stop restart daemon status unlock lock passphrase remember recall search list get forget
 restore versions import export backup restore-backup agent doctor logs keyfile model embeddings
 bench recovery rekey keyring connect disconnect mcp approvals approve deny open dashboard
-destroy settings client mcp server sync conflicts
+destroy settings client mcp server sync conflicts opt-in
 """.split()
 
 

@@ -40,6 +40,7 @@ from memory_manager.service.logs import level_of, log_event
 from memory_manager.service.rule_database import use_native_rules
 from memory_manager.sync.engine.device_secrets import DeviceSecrets, device_secrets
 from memory_manager.sync.ledger.journal import SyncJournal
+from memory_manager.sync.optin.service import OptIns
 from memory_manager.sync.service import SyncService
 from memory_manager.vault.anchor import SyncMark
 from memory_manager.vault.housekeeping import tidy
@@ -97,6 +98,7 @@ class Daemon:
             open_store=self._open_store,
             listeners=[_FollowsVault(self)],
         )
+        self.opt_ins = OptIns(self.sync, self.lifecycle)
         self.logins = Logins(
             auto_approve=settings.auto_approve,
             writable_store=self.writable_store,
@@ -199,6 +201,7 @@ class Daemon:
         def committed(generation: int, mark: SyncMark | None) -> None:
             context.on_commit(generation, mark)
             self.sync.poke()
+            self.opt_ins.poke()
 
         return Store(
             connect,
@@ -237,11 +240,13 @@ class _FollowsVault:
             await daemon.sync.open(store, secrets, daemon.lifecycle)
         except Exception as error:  # memories are there all the same; status says sync is off
             log_event(_log, "sync_not_open", level=level_of(error), error=error)
+        daemon.opt_ins.open()
         daemon.events.publish(VaultUnlocked(None))
 
     async def _close(self) -> None:
         self._daemon.events.publish(VaultClosing())
         try:
+            await self._daemon.opt_ins.close()
             await self._daemon.sync.close()
         finally:
             await self._daemon.recall.close()

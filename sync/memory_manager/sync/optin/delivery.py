@@ -12,6 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
 from memory_manager.sync.errors import SyncCode
 from memory_manager.sync.ledger import alarms, copies, roster_log, state
@@ -92,7 +93,7 @@ class Delivery:
         errors of the client.
         """
         async with self._at_work:
-            store = self._sync.store
+            client, store = self._sync.client, self._sync.store
             if await store.read(_needs_reconciling):
                 await store.write(upkeep.reconcile)
             standing = await store.read(_standing)
@@ -101,19 +102,19 @@ class Delivery:
             left = 0
             for row in standing.due:
                 if row.state is OptInState.LEAVING:
-                    await self._take_back(row)
+                    await self._take_back(client, row)
                 elif row.record in standing.ready and _may_send(standing.state):
-                    await self._send(row, standing)
+                    await self._send(client, row, standing)
                 else:
                     left += 1
             return left > 0
 
-    async def _send(self, row: OptedIn, standing: _Standing) -> None:
+    async def _send(self, client: SyncClient, row: OptedIn, standing: _Standing) -> None:
         store = self._sync.store
         try:
             await egress.send_row(
                 store,
-                self._sync.client,
+                client,
                 _verified(row, standing),
                 row.memory_id,
                 lambda: int(time.time()),
@@ -131,8 +132,8 @@ class Delivery:
         else:
             await store.write(lambda transaction: table.was_sent(transaction, row.record))
 
-    async def _take_back(self, row: OptedIn) -> None:
-        await egress.take_back(self._sync.client, row.record)
+    async def _take_back(self, client: SyncClient, row: OptedIn) -> None:
+        await egress.take_back(client, row.record)
 
         def done(transaction: Transaction) -> None:
             table.remove(transaction, row.record)

@@ -51,8 +51,8 @@ class OptIns:
 
     # --- life ---------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """The vault is open, and so is sync."""
+    def open(self) -> None:
+        """The vault is open, and so is sync, if this vault has it. Called on the loop."""
         # This object owns the task: close() ends it.
         self._task = asyncio.get_running_loop().create_task(self.delivery.run())
 
@@ -62,6 +62,10 @@ class OptIns:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
+
+    def poke(self) -> None:
+        """Something was committed. Cheap, any thread."""
+        self.delivery.poke()
 
     # --- acts of the owner --------------------------------------------------------------------
 
