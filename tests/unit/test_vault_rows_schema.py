@@ -31,7 +31,7 @@ CHECKSUMS = {
     "answers_by_memory": "aa888d05dcdb83a3f0e42f7ae00959e951e181babee49e6438502d5d200c9eb1",
     "items": "5df7f877fee5c1b45a69d38a9b97ae60f5d12f76fe4e8f0e28b8932d782c4c8b",
     "grants": "6c64ec6bfd28f38e5f7d5a21883d6bba24cb2f6e36c7116beed9a41b117ecb2d",
-    "sync": "2bd6a7944b80c934c7c5b9ff4ee13b524104d29d3e0d898669369214de33ee60",
+    "sync": "6ba044afe1c518cb2599c935e9b7d84b1a2cf97da5e8f003b17f4baa83a18c9d",
     "opt_in": "d2c7f08ecb8f8c32752e117a27a40069ce424f9c48e76e7c31401b0b1e9f0dc7",
 }
 ENVELOPE_FIELDS = (

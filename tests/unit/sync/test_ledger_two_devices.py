@@ -11,6 +11,7 @@ from small_vault import writer
 
 from memory_manager.sync.ledger import conflicts
 from memory_manager.sync.wire.payload import Kind
+from memory_manager.vault import erasure
 from memory_manager.vault.rows import ForgetMode, MemoryChange, RecordKind, RowStatus
 
 
@@ -274,6 +275,38 @@ def test_redacting_takes_the_earlier_text_everywhere(
     assert [v.content for v in two.vault.versions(memory)] == [None, "[REDACTED]"]
     assert sealed_rows_left(one) == sealed_rows_left(two) == 1
     assert b"redact-canary" not in two.vault.dump()
+
+
+def test_redacting_what_was_not_pushed_ends_what_was(
+    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
+) -> None:
+    """The edit between is opened by nobody; the redaction says itself what it supersedes."""
+    one, two = pair
+    memory = one.remember("pushed")
+    world.settle()
+    one.update(memory, content="not pushed")
+    one.forget(memory, ForgetMode.REDACT)
+    world.settle()
+    agree(world)
+    assert two.content(memory) == "[REDACTED]"
+    assert two.conflict(memory) is None
+
+
+def test_the_trash_takes_sealed_rows_along_and_leaves_the_deletion(
+    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
+) -> None:
+    one, two = pair
+    memory = one.remember("trash-canary pushed")
+    world.settle()
+    one.update(memory, content="trash-canary not pushed")
+    one.forget(memory)
+    later = 2_000_000_000_000 + erasure.TRASH_SECONDS * 1000
+    assert one.vault.write_at(later, erasure.purge_trash) == 1
+    world.settle()
+    agree(world)
+    assert two.row(memory) is None
+    assert sealed_rows_left(one) == 0
+    assert b"trash-canary" not in one.vault.dump()
 
 
 def test_one_semantic_key_has_one_holder_everywhere(

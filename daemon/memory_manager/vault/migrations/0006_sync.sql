@@ -104,16 +104,14 @@ CREATE INDEX revision_current ON revision(id) WHERE superseded = 0;
 CREATE INDEX revision_of_record ON revision(id, deletion);
 CREATE INDEX revision_of_wire_record ON revision(record);
 
--- Whatever destroys a record takes the superseded sealed copies along.
+-- Whatever destroys a record takes the superseded sealed copies along; those that the server has not
+-- seen go when it has.
 CREATE TRIGGER destroyed_record_has_no_sealed_copies AFTER DELETE ON record
 WHEN EXISTS(SELECT 1 FROM sync_record WHERE id = OLD.id)
 BEGIN
   DELETE FROM sealed WHERE entry_rowid IN (
     SELECT e.rowid FROM revision v JOIN entry e ON e.device = v.device AND e.seq = v.seq
     WHERE v.id = OLD.id AND v.deletion IS NULL AND v.superseded = 1 AND e.n IS NOT NULL);
-  UPDATE sealed SET wrap = zeroblob(92), epoch = 0, dead = 1 WHERE entry_rowid IN (
-    SELECT e.rowid FROM revision v JOIN entry e ON e.device = v.device AND e.seq = v.seq
-    WHERE v.id = OLD.id AND v.deletion IS NULL AND v.superseded = 1 AND e.n IS NULL);
 END;
 
 CREATE TABLE revision_parent(

@@ -174,6 +174,14 @@ def _number(connection: Connection, device: bytes, seq: int, n: int, g: bytes) -
         " (SELECT rowid FROM entry WHERE device = ? AND seq = ?)",
         (device, seq),
     )
+    # of a record that the trash gave up meanwhile
+    connection.execute(
+        "DELETE FROM sealed WHERE entry_rowid IN (SELECT e.rowid FROM entry e"
+        " JOIN revision v ON v.device = e.device AND v.seq = e.seq"
+        " JOIN destroyed d ON d.id = v.id"
+        " WHERE e.device = ? AND e.seq = ? AND v.superseded = 1 AND v.deletion IS NULL)",
+        (device, seq),
+    )
 
 
 def _store(connection: Connection, row: LogRow, g: bytes) -> int:

@@ -100,7 +100,10 @@ def seal_version(
             staying = [revision for revision in maximal if revision.dot in undecided]
         else:
             connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
-    parents = tuple(sorted(r.dot for r in maximal if r not in staying))
+    named = {r.dot for r in maximal if r not in staying}
+    if redacted:
+        named |= revisions.behind_unnumbered(connection, record_id)
+    parents = tuple(sorted(named))
     revision: Revision | None = None
     if redacted or not deleted:
         said = Said(

@@ -102,6 +102,25 @@ def everything(connection: Connection, record_id: bytes) -> list[Revision]:
     return [_revision(row, frozenset(parents.get(row[0], ()))) for row in rows]
 
 
+def behind_unnumbered(connection: Connection, record_id: bytes) -> set[Dot]:
+    """What a record's unpushed own edits descend from. Once those can not be opened any more,
+    nobody else knows that they superseded it: the revision that ends them has to say so.
+    """
+    unnumbered: set[Dot] = set()
+    parents: set[Dot] = set()
+    for device, seq, parent_device, parent_seq in connection.execute(
+        "SELECT v.device, v.seq, p.parent_device, p.parent_seq FROM revision v"
+        " JOIN entry e ON e.device = v.device AND e.seq = v.seq"
+        " LEFT JOIN revision_parent p ON p.child = v.rowid"
+        " WHERE v.id = ? AND v.deletion IS NULL AND e.n IS NULL",
+        (record_id,),
+    ):
+        unnumbered.add(Dot(device, seq))
+        if parent_device is not None:
+            parents.add(Dot(parent_device, parent_seq))
+    return parents - unnumbered
+
+
 def forgets(connection: Connection, record_id: bytes) -> bool:
     found = connection.execute(
         "SELECT 1 FROM revision WHERE id = ? AND deletion = 'forget'", (record_id,)
