@@ -17,6 +17,7 @@ from sync_proxy import Answer, Call, SyncProxy, between
 from sync_server import entry_json
 
 from memory_manager.base.errors import InvalidInput, NotFound
+from memory_manager.sync.engine import rewrap_step
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import keybag, roster_log
@@ -427,3 +428,42 @@ async def test_every_epoch_key_is_the_one_the_list_names(
         assert vrk is not None
         assert kid_of(vrk) == named[epoch]
     assert {member.role for member in (await roster(two.second)).active()} == {Role.DEVICE}
+
+
+async def epochs(device: SyncDevice) -> dict[int, int]:
+    """How many sealed rows are under the key of each epoch."""
+    return dict(
+        await device.store.read(
+            lambda c: c.execute("SELECT epoch, count(*) FROM sealed GROUP BY epoch").fetchall()
+        )
+    )
+
+
+async def test_older_rows_are_wrapped_anew_and_an_interruption_loses_nothing(
+    server: RunningServer, proxy: SyncProxy, made: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrap_step, "BATCH_ROWS", 4)
+    two = await pair(server, made, proxy.url)
+    await two.first.remember_many(10)
+    await two.settle()
+    passed: list[Call] = []
+
+    async def cut_off(call: Call) -> Answer | None:
+        if call.path != "/v1/wrap/push":
+            return None
+        passed.append(call)
+        return Answer(502, "text/html", b"gone") if len(passed) > 1 else None
+
+    proxy.rule = cut_off
+    await two.first.membership.rotate()
+    await two.first.sync.sync_now()
+    left = (await epochs(two.first))[1]
+    proxy.rule = None
+    await two.first.sync.sync_now()
+    await two.second.sync.sync_now()
+    assert 0 < left
+    assert 1 not in await epochs(two.first)
+    assert (await epochs(two.second))[1] >= 10  # who did not rotate leaves it to the other
+    third = await made.join(two.first, proxy.url, "three")
+    assert len(await third.texts()) == 10
+    assert list(await epochs(third)) == [2]

@@ -1,4 +1,4 @@
-"""One round with the server: roster, pull, wraps, seal, push (sync.md 9.4).
+"""One round with the server: roster, pull, wraps, seal, push, re-wrap (sync.md 9.4).
 
 Every step commits on its own and can be cut off anywhere; the next round goes on from the verified
 position.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from memory_manager.sync.engine.parts import Parts
 from memory_manager.sync.engine.pull_step import fetch_wraps, pull
 from memory_manager.sync.engine.push_step import push, seal
+from memory_manager.sync.engine.rewrap_step import rewrap
 from memory_manager.sync.engine.roster_step import update_roster
 
 
@@ -22,3 +23,4 @@ async def run_round(parts: Parts, agreed_roster: bytes | None = None) -> None:
     await fetch_wraps(parts)
     await seal(parts)
     await push(parts, agreed_roster)
+    await rewrap(parts)

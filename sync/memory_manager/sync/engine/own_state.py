@@ -22,6 +22,7 @@ KEPT_HEADS: Final = 16
 _HEADS: Final = "sync_heads"
 _OPTIONS: Final = "sync_options"
 _EXPECTED: Final = "sync_expected_head"
+_REWRAPPING: Final = "sync_rewrapping"
 MAX_JITTER_SECONDS: Final = 60.0
 
 
@@ -32,6 +33,15 @@ class Options:
     ca_file: str | None = None
     proxy: str | None = None
     jitter_seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rewrapping:
+    """How far older rows were wrapped anew for ``epoch``: up to the row of that number here."""
+
+    epoch: int
+    after: int
+    done: bool
 
 
 def read_options(connection: Connection) -> Options:
@@ -77,10 +87,20 @@ def expected(connection: Connection) -> ServerHead | None:
     return ServerHead(n, bytes.fromhex(g))
 
 
+def rewrapping(connection: Connection) -> Rewrapping | None:
+    text = _get(connection, _REWRAPPING)
+    return None if text is None else Rewrapping(**json.loads(text))
+
+
+def write_rewrapping(transaction: Transaction, at: Rewrapping) -> None:
+    _set(transaction, _REWRAPPING, json.dumps(dataclasses.asdict(at)))
+
+
 def forget(transaction: Transaction) -> None:
     """Nothing of a server is remembered any more."""
     transaction.connection.execute(
-        "DELETE FROM vault_state WHERE key IN (?, ?, ?)", (_HEADS, _OPTIONS, _EXPECTED)
+        "DELETE FROM vault_state WHERE key IN (?, ?, ?, ?)",
+        (_HEADS, _OPTIONS, _EXPECTED, _REWRAPPING),
     )
 
 
