@@ -43,7 +43,7 @@ from memory_manager.vault.store import Store
 from memory_manager.vault.transaction import Transaction
 
 FAR = 1e9
-QUIET = Pace(first=FAR, poll=FAR, debounce=FAR, apart=0.0)
+QUIET = Pace(first=FAR, poll=FAR, debounce=FAR, apart=0.0, listens=False)
 EAGER = Pace(first=0.0, poll=300.0, debounce=0.01, apart=0.02)
 LIMITS = Limits(connect_seconds=3.0, read_seconds=5.0, total_seconds=15.0)
 DEADLINE_SECONDS = 20.0
@@ -90,7 +90,7 @@ class SyncDevice:
         lifecycle = self.lifecycle = self.home.lifecycle(open_store=self._open_store)
         await asyncio.to_thread(lifecycle.start, key_file_of(self.home))
         with lifecycle.transition() as session:
-            assert session is not None
+            assert session is not None, lifecycle.status()
             secrets = device_secrets(session)
         await self.sync.open(lifecycle.store, secrets, lifecycle)
         return self

@@ -36,7 +36,7 @@ _LONG_POLLS: Final = 10
 class Pace:
     """Seconds. ``first``: from the opening to the first round; ``debounce``: how long a local write
     waits for others; ``jitter``: up to so much more, drawn each time; ``apart``: at least so long
-    between rounds that pokes ask for.
+    between rounds that pokes ask for; ``listens``: whether the server is to tell of news at all.
     """
 
     first: float = 0.0
@@ -44,6 +44,7 @@ class Pace:
     debounce: float = 0.5
     jitter: float = 0.0
     apart: float = 2.0
+    listens: bool = True
     steady: float = 60.0  # a connection for pokes that held so long was a good one
 
 
@@ -80,7 +81,8 @@ class SyncLoop:
         """Until cancelled. Nothing that a round meets ends it."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rounds())
-            group.create_task(self._listen())
+            if self._pace.listens:
+                group.create_task(self._listen())
 
     # --- called from outside ------------------------------------------------------------------
 

@@ -61,3 +61,5 @@ class Parts:
     flush_anchor: Callable[[], None]
     tell: Callable[[Progress | None], None]
     roster: RosterCache = dataclasses.field(default_factory=RosterCache)
+    asked_again: set[int] = dataclasses.field(default_factory=set[int])
+    """Positions of rows whose WRAP was asked for once more since the vault was opened."""

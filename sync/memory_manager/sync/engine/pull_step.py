@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _RETRIED_ROWS = 200
 _CONTACT_MS = 3_600_000
+_ASKED_ROWS = 20
 
 
 async def pull(parts: Parts, agreed: bytes | None = None) -> None:
@@ -59,7 +60,34 @@ async def fetch_wraps(parts: Parts) -> None:
         if not wraps or reached <= cursor:
             break
         await parts.store.write(partial(_store_wraps, wraps, reached))
+    await _ask_again(parts)
     await parts.store.write(lambda tx: quarantine.retry(tx, parts.memories, limit=_RETRIED_ROWS))
+
+
+async def _ask_again(parts: Parts) -> None:
+    """A WRAP may have been altered on the way: the row itself, once more, a few in each round.
+
+    Only the WRAP is looked at; it opens the BODY that is held, or it is not taken.
+    """
+    broken = await parts.store.read(_broken_rows)
+    for n in [n for n in broken if n not in parts.asked_again][:_ASKED_ROWS]:
+        page = await parts.client.pull(n - 1, 1)
+        parts.asked_again.add(n)
+        pairs = [(row.entry.body_hash, row.row.wrap) for row in page.rows]
+        await parts.store.write(partial(_take_wraps, pairs))
+
+
+def _broken_rows(connection: Connection) -> list[int]:
+    rows = connection.execute(
+        "SELECT e.n FROM quarantine q JOIN entry e ON e.rowid = q.entry_rowid"
+        " WHERE q.code IN (?, ?) AND e.n IS NOT NULL ORDER BY e.n",
+        (SyncCode.ROW_AUTH.value, SyncCode.WRONG_KEY.value),
+    )
+    return [n for (n,) in rows]
+
+
+def _take_wraps(pairs: list[tuple[bytes, bytes]], transaction: Transaction) -> int:
+    return quarantine.store_wraps(transaction, pairs)
 
 
 def _names_newer_roster(parts: Parts, page: Page, connection: Connection) -> bool:
