@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
 from sandbox_daemon import COMMAND, PASSED_ON, START_SECONDS, _die_with_parent, wait_until
 from sync_world import Device, Founded, Keys
 
@@ -223,18 +224,18 @@ class Caller:
         session: bool = True,
         **request: Any,
     ) -> Reply:
-        sent: dict[str, str] = {}
+        sent: CIMultiDict[str] = CIMultiDict()
         if session:
-            sent |= {
-                "Authorization": f"Bearer {self.token}",
-                "X-Session-Epoch": str(self.epoch),
-            }
+            sent["Authorization"] = f"Bearer {self.token}"
+            sent["X-Session-Epoch"] = str(self.epoch)
         if document is not None:
             body = json.dumps(document).encode()
             sent["Content-Type"] = "application/json"
         elif body is not None:
             sent["Content-Type"] = OCTETS
-        sent |= headers or {}
+        for name in headers or ():
+            sent.popall(name, None)
+        sent.extend(headers or {})
         async with self.http.request(
             method, self.url + path, data=body, headers=sent, allow_redirects=False, **request
         ) as answer:

@@ -119,8 +119,9 @@ def _connections(text: str) -> int:
     return int(line.split()[1])
 
 
-async def test_more_connections_than_allowed_are_closed_unread(tmp_path: Path) -> None:
-    async with server_in_process(tmp_path / "few", limits={"connections": 2}) as server:
+@pytest.mark.parametrize("limit", ["connections", "connections_per_address"])
+async def test_more_connections_than_allowed_are_closed_unread(tmp_path: Path, limit: str) -> None:
+    async with server_in_process(tmp_path / "few", limits={limit: 2}) as server:
         async with Plain.open(server.port) as first, Plain.open(server.port) as second:
             for client in (first, second):
                 client.writer.write(HEALTH)

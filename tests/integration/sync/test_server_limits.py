@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from multidict import CIMultiDict
 from sync_server import (
     Caller,
     World,
@@ -85,10 +86,13 @@ async def test_calls_without_a_session_are_limited_for_each_address(
     quotas = {"logins_per_minute": 4}
     async with server_in_process(tmp_path / "logins", quotas=quotas, behind_proxy=True) as server:
         caller = Caller(http, server.url, bytes(16), new_keys(random.Random(1)))
+        asked_by: list[str] = []
 
         async def ask(address: str) -> int:
             asked = {"vault": "00" * 16, "device": "00" * 16}
-            headers = {"X-Forwarded-For": f"10.9.9.9, {address}"}
+            headers = CIMultiDict({"X-Forwarded-For": "10.1.1.1"})  # the client's own
+            headers.add("X-Forwarded-For", f"10.{len(asked_by)}.9.9, {address}")
+            asked_by.append(address)
             said = await caller.call(
                 "POST", "/v1/auth/challenge", document=asked, headers=headers, session=False
             )

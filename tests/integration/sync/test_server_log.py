@@ -230,6 +230,6 @@ async def test_the_largest_push_is_taken_and_one_row_more_is_not(
 ) -> None:
     rows = world.rows(257)
     said = await world.caller.push(rows)
-    assert (said.status, said.code) == (422, "MALFORMED")
+    assert (said.status, said.code) == (413, "TOO_LARGE")
     assert (await world.caller.push(rows[:256])).status == 200
     assert "memlocket_server_rows_pushed_total 256\n" in server.host.metrics.text()

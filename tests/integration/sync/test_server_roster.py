@@ -138,6 +138,11 @@ def _short_key(world: World) -> SignedEntry:
     return world.founded.entry("add", world.founded.first, device=device)
 
 
+def _short_grant(world: World) -> SignedEntry:
+    first = world.founded.first
+    return world.founded.entry("grant_key", first, target=first.id.hex(), grant="00")
+
+
 def _odd_operation(world: World) -> SignedEntry:
     return world.founded.entry("promote", world.founded.first)
 
@@ -161,11 +166,20 @@ def _no_json(world: World) -> SignedEntry:
         (_wrong_key, (403, "UNKNOWN_DEVICE")),
         (_stranger, (403, "UNKNOWN_DEVICE")),
         (_short_key, (403, "UNKNOWN_DEVICE")),
+        (_short_grant, (422, "MALFORMED")),
         (_odd_operation, (422, "MALFORMED")),
         (_second_genesis, (422, "MALFORMED")),
         (_no_json, (422, "MALFORMED")),
     ],
-    ids=["wrong key", "stranger", "short key", "odd operation", "second genesis", "no JSON"],
+    ids=[
+        "wrong key",
+        "stranger",
+        "short key",
+        "short grant",
+        "odd operation",
+        "second genesis",
+        "no JSON",
+    ],
 )
 async def test_an_entry_that_does_not_hold_is_refused(
     world: World, server: RunningServer, make: Any, answer: tuple[int, str]

@@ -10,6 +10,7 @@ import pytest
 from nacl.signing import SigningKey
 
 from memory_manager.base.private_files import UnsafeFile
+from memory_manager.sync.server.credentials import counted_address
 from memory_manager.sync.server.errors import RateExceeded, ServerKeyRefused, SettingsRefused
 from memory_manager.sync.server.logs import bucketed
 from memory_manager.sync.server.metrics import Metrics
@@ -133,6 +134,21 @@ def test_a_damaged_or_open_key_is_refused(
     change(data / "server.key")
     with pytest.raises(error):
         load_key(data)
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+        ("unix:", "unix:"),
+        ("x" * 5_000, "x" * 64),
+    ],
+)
+def test_an_address_counts_as_its_customers(said: str, counted: str) -> None:
+    assert counted_address(said) == counted
 
 
 class Clock:

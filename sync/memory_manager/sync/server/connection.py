@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from typing import Final
 
 from aiohttp import web
 
 from memory_manager.sync.server.answers import fault_answer
+from memory_manager.sync.server.credentials import counted_address
 from memory_manager.sync.server.settings import Limits
 
 MAX_HEADER_BYTES: Final = 8_190
@@ -20,11 +22,30 @@ _log = logging.getLogger(__name__)
 
 
 class Connections:
-    """How many connections are open; more than the limit are closed unread."""
+    """How many connections are open, in all and of one address; more are closed unread."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.open = 0
+    def __init__(self, limit: int, per_address: int | None = None) -> None:
+        self._limit = limit
+        self._per_address = per_address
+        self._addresses: Counter[str] = Counter()
+
+    @property
+    def open(self) -> int:
+        return self._addresses.total()
+
+    def enter(self, address: str) -> bool:
+        """Whether one more may come; then ``leave`` is to follow."""
+        if self.open >= self._limit:
+            return False
+        if self._per_address is not None and self._addresses[address] >= self._per_address:
+            return False
+        self._addresses[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        self._addresses[address] -= 1
+        if self._addresses[address] <= 0:
+            del self._addresses[address]
 
 
 class SyncConnection(web.RequestHandler):
@@ -53,24 +74,25 @@ class SyncConnection(web.RequestHandler):
         )
         self._limits = limits
         self._connections = connections
-        self._counted = False
+        self._counted: str | None = None  # the address it was let in under
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if self._connections.open >= self._connections.limit:
+        peer: object = transport.get_extra_info("peername")
+        address = counted_address(str(peer[0])) if isinstance(peer, tuple) and peer else ""
+        if not self._connections.enter(address):
             transport.close()
             return
-        self._connections.open += 1
-        self._counted = True
+        self._counted = address
         loop = asyncio.get_running_loop()
         self._header_timer = loop.call_later(self._limits.header_seconds, transport.close)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.request_arrived()
-        if self._counted:
-            self._counted = False
-            self._connections.open -= 1
+        if self._counted is not None:
+            self._connections.leave(self._counted)
+            self._counted = None
         super().connection_lost(exc)
 
     def request_arrived(self) -> None:

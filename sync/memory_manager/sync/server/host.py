@@ -60,8 +60,8 @@ class SyncHost:
 class Mount:
     """Routes of another part of the server, such as the index of opted-in rows.
 
-    ``delete_vault`` removes all that the part keeps of a vault; it is called after the vault's
-    owner deleted it, and may be called for a vault the part never heard of.
+    ``delete_vault`` removes all that the part keeps of a vault; it is called before the vault
+    itself is deleted, perhaps twice, and also for a vault the part never heard of.
     """
 
     routes: Sequence[Route]

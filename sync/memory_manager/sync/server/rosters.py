@@ -13,7 +13,7 @@ from memory_manager.sync.server.refusals import VaultUnknown
 from memory_manager.sync.server.storage import Storage
 from memory_manager.sync.wire.roster import Roster, SignedEntry, found
 
-KEPT_ROSTERS: Final = 1_000
+KEPT_ROSTERS: Final = 200
 
 
 class Rosters:

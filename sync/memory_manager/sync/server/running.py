@@ -84,7 +84,10 @@ async def running_server(
         for factory in mounts:
             host.mounts.append(await closing.enter_async_context(factory(host)))
         routes = [*ROUTES, *(route for mount in host.mounts for route in mount.routes)]
-        connections = Connections(settings.limits.connections)
+        connections = Connections(
+            settings.limits.connections,
+            None if settings.behind_proxy else settings.limits.connections_per_address,
+        )
         port = await _listen(
             closing, build_app(host, routes), settings.listen, settings, connections, tls
         )

@@ -55,7 +55,7 @@ class Quotas:
     rows: int = 10_000_000
     bytes: int = 20 << 30
     devices: int = 64
-    entries_per_minute: int = 60_000
+    entries_per_minute: int = 300_000
     requests_per_minute: int = 3_000  # of one session's device
     logins_per_minute: int = 600  # of one IP: challenge, session, vault creation, mailbox
     mailboxes_per_ip: int = 20
@@ -67,6 +67,7 @@ class Limits:
     """Bounds against slow and many clients. Times in seconds."""
 
     connections: int = 2_000
+    connections_per_address: int = 200  # not behind a proxy, where all come from one
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     send_seconds: float = 120.0

@@ -187,7 +187,7 @@ def _applied(
         target = _target(members, document)
         if target.id != signer.id:
             raise SyncRefused(SyncCode.UNKNOWN_DEVICE, device=target.id)
-        members[target.id] = dataclasses.replace(target, grant=_key(document["grant"]))
+        members[target.id] = dataclasses.replace(target, grant=_grant(document))
     elif operation is Operation.LEAVE:
         members[signer.id] = dataclasses.replace(signer, cut=document["at_seq"])
     elif operation is Operation.FORK_CLOSE:
@@ -272,6 +272,13 @@ def _epoch(document: object) -> tuple[int, bytes]:
             raise MalformedMessage
         return int(document["e"]), hex_bytes(document["kid"], labels.ID_BYTES)
     except (MalformedMessage, KeyError, ValueError, TypeError):
+        raise SyncRefused(SyncCode.ROSTER_FORK, "A roster entry is malformed.") from None
+
+
+def _grant(document: Mapping[str, Any]) -> bytes:
+    try:
+        return _key(document["grant"])
+    except (ValueError, TypeError):
         raise SyncRefused(SyncCode.ROSTER_FORK, "A roster entry is malformed.") from None
 
 

@@ -11,17 +11,23 @@ from typing import Final
 
 from aiohttp import web
 
-from memory_manager.sync.errors import RowRefused, SyncCode
+from memory_manager.sync.errors import MalformedMessage, RowRefused, SyncCode
 from memory_manager.sync.server.answers import json_answer, octets_answer
 from memory_manager.sync.server.call import Call, Route
-from memory_manager.sync.server.errors import ClassPolicyBroken, Malformed, UnknownSignature
+from memory_manager.sync.server.errors import (
+    BodyOverLimit,
+    ClassPolicyBroken,
+    Malformed,
+    UnknownSignature,
+)
 from memory_manager.sync.server.refusals import SessionEnd, SessionRefused
 from memory_manager.sync.server.server_key import ServerKey
 from memory_manager.sync.server.storage import Appended, DeviceState, StoredPage
-from memory_manager.sync.wire.envelope import read_header
+from memory_manager.sync.wire.envelope import WRAP_BYTES, read_header
 from memory_manager.sync.wire.framing import (
     MAX_PULL_BYTES,
     MAX_PUSH_BYTES,
+    MAX_PUSH_ROWS,
     LogRow,
     Page,
     Push,
@@ -29,10 +35,18 @@ from memory_manager.sync.wire.framing import (
     pack_page,
     unpack_push,
 )
-from memory_manager.sync.wire.log import ServerHead, checkpoint_verifies, sign_server_head
+from memory_manager.sync.wire.log import (
+    ENTRY_BYTES,
+    ServerHead,
+    checkpoint_verifies,
+    sign_server_head,
+)
 
 MAX_PULL_ROWS: Final = 5_000
 DEFAULT_PULL_ROWS: Final = 500
+
+_COUNT: Final = slice(192, 196)  # behind magic, session epoch, checkpoint and signature
+_MIN_ROW_BYTES: Final = ENTRY_BYTES + 4 + WRAP_BYTES
 
 
 async def push(call: Call) -> web.StreamResponse:
@@ -40,7 +54,7 @@ async def push(call: Call) -> web.StreamResponse:
     session's device, another one where rows are brought back to a restored server.
     """
     session, host = call.session, call.host
-    batch = await asyncio.to_thread(unpack_push, call.octets())
+    batch = await asyncio.to_thread(_unpacked, call.octets())
     if batch.session_epoch != session.epoch:
         raise SessionRefused(SessionEnd.UNKNOWN)
     said = batch.checkpoint.value
@@ -66,6 +80,17 @@ async def pull(call: Call) -> web.StreamResponse:
     host.metrics.count("rows_pulled", len(page.rows))
     host.metrics.count("body_bytes_pulled", len(body))
     return octets_answer(body)
+
+
+def _unpacked(body: bytes) -> Push:
+    """The batch; BodyOverLimit for one that only has too many rows, MalformedMessage otherwise."""
+    try:
+        return unpack_push(body)
+    except MalformedMessage:
+        count = int.from_bytes(body[_COUNT], "big")
+        if MAX_PUSH_ROWS < count <= (len(body) - _COUNT.stop) // _MIN_ROW_BYTES:
+            raise BodyOverLimit from None
+        raise
 
 
 def _check(batch: Push, author: DeviceState) -> None:

@@ -57,9 +57,9 @@ async def delete(call: Call) -> web.StreamResponse:
     await asyncio.to_thread(
         check_login, call, session.vault, session.device, state, LOGIN_ACTION_DELETE
     )
-    await host.storage.delete_vault(session.vault)
-    for mount in host.mounts:
+    for mount in host.mounts:  # first: what fails here can be asked for again
         await mount.delete_vault(session.vault)
+    await host.storage.delete_vault(session.vault)
     host.rosters.forget(session.vault)
     host.waiters.end_vault(session.vault)
     return empty_answer()
