@@ -172,15 +172,10 @@ def _no_json(world: World) -> SignedEntry:
         (_no_json, (422, "MALFORMED")),
     ],
     ids=[
-        "wrong key",
-        "stranger",
-        "short key",
-        "short grant",
-        "odd operation",
-        "second genesis",
+        "wrong key", "stranger", "short key", "short grant", "odd operation", "second genesis",
         "no JSON",
     ],
-)
+)  # fmt: skip
 async def test_an_entry_that_does_not_hold_is_refused(
     world: World, server: RunningServer, make: Any, answer: tuple[int, str]
 ) -> None:

@@ -85,6 +85,9 @@ def test_a_new_grant_key_is_the_devices_own_act(vault: Founded) -> None:
     assert vault.roster.members[vault.first.id].grant.hex() == key
     foreign = vault.entry("grant_key", vault.first, target=second.id.hex(), grant=key)
     assert _refusal(vault, foreign) is SyncCode.UNKNOWN_DEVICE
+    for odd in ("00", key.upper(), 7, None):
+        short = vault.entry("grant_key", vault.first, target=vault.first.id.hex(), grant=odd)
+        assert _refusal(vault, short) is SyncCode.ROSTER_FORK
 
 
 def test_strangers_and_revoked_devices_change_nothing(vault: Founded) -> None:
