@@ -377,6 +377,45 @@ async def test_of_two_rotations_with_one_predecessor_the_lower_hash_wins(
     assert settle_fork((*shared, low), shared) is None
 
 
+async def hold(device: SyncDevice, entry: SignedEntry) -> None:
+    secrets = device.sync.secrets
+    await device.store.write(lambda tx: follow(tx, (entry,), secrets))
+
+
+async def test_a_device_that_followed_the_rotation_that_lost_takes_the_other(
+    server: RunningServer, made: Devices
+) -> None:
+    two = await pair(server, made)
+    low, high = sorted(await forked(two), key=lambda entry: entry.hash)
+    await hold(two.second, high)
+    await two.first.sync.client.post_roster(low)
+    await two.first.sync.sync_now()
+    await two.first.remember("under the key that stands")
+    await two.settle()
+    assert (await chain(two.second))[-1] == low
+    assert await two.second.texts() == {"under the key that stands"}
+    assert await two.second.state() == "ok"
+    keys = [await device.store.read(lambda c: keybag.vrk(c, 2)) for device in _both(two)]
+    assert keys[0] == keys[1]
+
+
+@pytest.mark.parametrize("case", ["ours-is-lower", "written-under-it"])
+async def test_a_fork_of_rotations_that_cannot_be_mended_stops(
+    server: RunningServer, made: Devices, case: str
+) -> None:
+    two = await pair(server, made)
+    low, high = sorted(await forked(two), key=lambda entry: entry.hash)
+    held, shown = (low, high) if case == "ours-is-lower" else (high, low)
+    await hold(two.second, held)
+    if case == "written-under-it":
+        await two.second.remember("sealed under the key that lost")
+    await two.first.sync.client.post_roster(shown)
+    await two.second.sync.sync_now()
+    assert await two.second.codes() == ["ROSTER_FORK"]
+    assert await two.second.state() == "stopped"
+    assert (await chain(two.second))[-1] == held
+
+
 async def test_a_rotation_against_a_revocation_is_for_a_person(
     server: RunningServer, made: Devices
 ) -> None:

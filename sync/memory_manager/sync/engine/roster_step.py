@@ -15,7 +15,8 @@ from memory_manager.sync.engine.parts import Parts
 from memory_manager.sync.engine.rosters import changes, newer_entries
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import quarantine, roster_log
-from memory_manager.sync.membership.following import follow
+from memory_manager.sync.membership.chain import entries_after
+from memory_manager.sync.membership.following import adopt_rotation, follow
 from memory_manager.sync.wire.roster import Roster, SignedEntry
 
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ async def update_roster(parts: Parts, agreed: bytes | None = None) -> None:
     """
     ours = await parts.store.read(roster_log.chain)
     roster = await parts.store.read(parts.roster.at)
-    newer = await _newer_entries(parts, roster, ours)
+    try:
+        newer = await _newer_entries(parts, roster, ours)
+    except SyncRefused as error:
+        if error.reason is not SyncCode.ROSTER_FORK or not await _settled(parts):
+            raise
+        return
     if not newer:
         return
     after = await asyncio.to_thread(roster.verify, newer)
@@ -68,6 +74,17 @@ async def _newer_entries(
     if not newer:
         raise SyncUnreachable("The server contradicts itself about the list of devices.")
     return newer
+
+
+async def _settled(parts: Parts) -> bool:
+    """Whether two rotations went apart and the server's stands, which is ours from now on."""
+    whole = await entries_after(parts.client, -1)
+    secrets = parts.secrets
+    try:
+        await parts.store.write(lambda tx: adopt_rotation(tx, whole, secrets))
+    except SyncRefused:
+        return False
+    return True
 
 
 def _ask_owner(newer: tuple[SignedEntry, ...], after: Roster, us: bytes) -> None:

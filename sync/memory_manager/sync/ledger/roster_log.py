@@ -56,6 +56,16 @@ def append(transaction: Transaction, entries: Sequence[SignedEntry]) -> Roster:
     return roster
 
 
+def drop_last(transaction: Transaction) -> None:
+    """Take the newest entry off: another one stands in its place (sync.md 7.1)."""
+    connection = transaction.connection
+    connection.execute("DELETE FROM roster_log WHERE idx = (SELECT max(idx) FROM roster_log)")
+    connection.execute(
+        "UPDATE sync_state SET (roster_idx, roster_hash) ="
+        " (SELECT idx, hash FROM roster_log ORDER BY idx DESC LIMIT 1)"
+    )
+
+
 def put(connection: Connection, entries: Sequence[SignedEntry], idx: int) -> None:
     """Store verified entries from position ``idx`` on."""
     connection.executemany(

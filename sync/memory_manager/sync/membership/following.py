@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import keybag, roster_log
 from memory_manager.sync.membership.epoch_keys import collect_keys
-from memory_manager.sync.wire import canonical
+from memory_manager.sync.wire import canonical, labels
+from memory_manager.sync.wire.log import ENTRY_BYTES
 from memory_manager.sync.wire.roster import Operation, Roster, SignedEntry
 from memory_manager.vault.kdf import KeyMaterial
 
 if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
     from memory_manager.vault.transaction import Transaction
+
+_ROSTER_HASH_AT: Final = ENTRY_BYTES - labels.HASH_BYTES + 1  # of the last member, counted from 1
 
 
 def follow(
@@ -44,6 +49,38 @@ def follow(
             if epoch not in known:
                 keybag.put(transaction, epoch, vrk)
     return roster
+
+
+def adopt_rotation(
+    transaction: Transaction, theirs: Sequence[SignedEntry], secrets: DeviceSecrets
+) -> Roster:
+    """Take the server's last entries for ours after a fork of two rotations that theirs won.
+
+    Only where nothing was written under the one that lost. SyncRefused(ROSTER_FORK) otherwise, and
+    nothing is changed.
+    """
+    connection = transaction.connection
+    ours = roster_log.chain(connection)
+    lost = ours[-1]
+    if (
+        settle_fork(ours, theirs) is not ForkWinner.THEIRS
+        or ours[:-1] != tuple(theirs[: len(ours) - 1])
+        or _is_named(connection, lost.hash)
+    ):
+        raise SyncRefused(SyncCode.ROSTER_FORK, n=len(ours) - 1)
+    epoch = canonical.decode(lost.document)["epoch"]["e"]
+    connection.execute("DELETE FROM keybag WHERE epoch = ?", (epoch,))
+    roster_log.drop_last(transaction)
+    return follow(transaction, theirs[len(ours) - 1 :], secrets)
+
+
+def _is_named(connection: Connection, roster_hash: bytes) -> bool:
+    """Whether a log entry, numbered or not, was written on top of that roster entry."""
+    found = connection.execute(
+        "SELECT 1 FROM entry WHERE substr(entry, ?, ?) = ? LIMIT 1",
+        (_ROSTER_HASH_AT, labels.HASH_BYTES, roster_hash),
+    ).fetchone()
+    return found is not None
 
 
 class ForkWinner(enum.Enum):
