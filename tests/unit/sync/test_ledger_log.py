@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_world import LedgerDevice, LedgerWorld
+from ledger_world import BatchServer, LedgerDevice, LedgerWorld
 from small_vault import SmallVault, connect, small_vault, writer
 
 from memory_manager.base.errors import TooLarge
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import (
     alarms,
+    copies,
     founding,
     incoming,
     keybag,
@@ -26,6 +27,7 @@ from memory_manager.sync.ledger import (
     state,
     verified,
 )
+from memory_manager.sync.server import batches
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.envelope import EpochKey, SealedRow, unwrap_cek, wrap_cek
 from memory_manager.sync.wire.framing import (
@@ -442,6 +444,51 @@ def test_a_server_that_lost_rows_gets_the_original_batches(world: LedgerWorld) -
         world.server.take(batch)
     assert world.server.global_heads == heads
     world.settle()
+
+
+def test_a_forgotten_row_is_given_back_as_its_entry_alone(
+    world: LedgerWorld, one: LedgerDevice
+) -> None:
+    gone = one.remember("gone")
+    kept = one.remember("kept")
+    one.sync()
+    one.forget(gone, ForgetMode.HARD_DELETE)
+    one.sync()
+    (first, *_) = one.read(lambda c: list(reseed.batches_after(c, 0)))
+    assert [bool(row.row.body) for row in first.rows] == [False, True]
+    batches.prepare(world.founded.vault, first.rows, first.checkpoint)
+    restored = BatchServer(world.founded.vault, world.source)
+    for batch in one.read(lambda c: list(reseed.batches_after(c, 0))):
+        restored.take(batch)
+    assert restored.global_heads == world.server.global_heads
+    two = LedgerDevice(world.folder / "late", world.founded, world.founded.add(), restored)
+    world.devices.append(two)
+    two.turn_on()
+    two.pull()
+    assert two.content(kept) == "kept"
+    assert two.row(gone) is None
+    assert two.quarantined() == {}
+
+
+def test_copies_are_no_records_here_and_go_with_their_original(
+    world: LedgerWorld, one: LedgerDevice
+) -> None:
+    two = world.device()
+    memory = one.remember("opted in")
+    copy = one.write(lambda tx: copies.seal_copy(tx, memory, lambda record, dot: {}))
+    world.settle()
+    assert copy.record[0] & 0x80
+    for device in (one, two):
+        assert len(device.vault.listed()) == 1
+        assert device.read(lambda c: copies.copies_of(c, memory)) == [copy.record]
+        assert device.read(lambda c: copies.original_of(c, copy.record)) == memory
+    two.forget(memory, ForgetMode.HARD_DELETE)
+    world.settle()
+    for device in (one, two):
+        assert device.read(lambda c: copies.original_of(c, copy.record)) is None
+        rows = device.read(lambda c: c.execute("SELECT body FROM sealed").fetchall())
+        assert all(body[5] == 2 for (body,) in rows)  # tombstones only
+        assert device.quarantined() == {}
 
 
 # --- another device ---------------------------------------------------------------------------

@@ -65,10 +65,6 @@ def fields_of(row: MemoryRow) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if _fits(value)}
 
 
-def deletion_fields(memory_id: MemoryId, mode: str) -> dict[str, Any]:
-    return {"id": memory_id, "mode": mode}
-
-
 def id_of(payload: Payload) -> bytes | None:
     """The record that a payload speaks of, 16 bytes; None for one that speaks of none here."""
     text = payload.fields.get("id")

@@ -6,16 +6,15 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from memory_manager.base.identifiers import MemoryId, memory_id_from_bytes
+from memory_manager.base.identifiers import memory_id_from_bytes
 from memory_manager.sync.ledger import claims, payload_rows, revisions, sealed_rows
 from memory_manager.sync.ledger.merging import Edit, shown
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.payload import Payload
 from memory_manager.sync.wire.versions import Current, Revision
-from memory_manager.vault import queries
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.prepared_version import RowContents
-from memory_manager.vault.rows import RowStatus
+from memory_manager.vault.rows import WriteStatus
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -118,7 +117,8 @@ def _show(
     row = dataclasses.replace(found.row, id=memory_id_from_bytes(record_id))
     holds = claims.take(transaction, memories, record_id, row.contents, edits[0].revision)
     outcome = memories.apply(transaction, dataclasses.replace(row, holds_key=holds))
-    memories.set_key(transaction, outcome.row.id, holds=holds)
+    if outcome.status is WriteStatus.UNCHANGED and row.contents.semantic_key:
+        memories.set_key(transaction, outcome.row.id, holds=holds)
     connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
     connection.executemany(
         "INSERT INTO sibling(device, seq, id) VALUES(?, ?, ?)",
@@ -147,8 +147,3 @@ def _base(connection: Connection, siblings: list[Revision]) -> RowContents | Non
     if payload is None or "content" not in payload.fields:
         return None
     return payload_rows.read_row(payload).contents
-
-
-def is_live(connection: Connection, memory_id: MemoryId) -> bool:
-    row = queries.get_row(connection, memory_id)
-    return row is not None and row.status is not RowStatus.DELETED
