@@ -204,6 +204,44 @@ def a_pause_holds_and_now_goes_through_it(walk: Walk) -> None:
     assert status(walk.laptop)["state"] != "paused"
 
 
+def two_changes_at_once_are_kept_until_the_owner_decides(walk: Walk) -> None:
+    memory_id = id_of(walk.desk, "deploys run on Thursdays")
+    for daemon in (walk.desk, walk.laptop):
+        daemon.cli("sync", "pause")
+    change(walk.desk, memory_id, "deploys run on Mondays")
+    change(walk.laptop, memory_id, "deploys run on Fridays")
+    for daemon in (walk.desk, walk.laptop):
+        daemon.cli("sync", "resume")
+    for daemon in (walk.desk, walk.laptop):
+        wait_until(lambda d=daemon: status(d)["conflicts"] == 1, SECONDS, "both see it")
+    listed = json.loads(walk.desk.cli("conflicts", "--json").stdout)
+    assert [found["id"] for found in listed["conflicts"]] == [memory_id]
+    shown = walk.desk.cli("conflicts", "show", memory_id[:13]).stdout
+    assert "deploys run on Mondays" in shown
+    assert "deploys run on Fridays" in shown
+    revisions = json.loads(walk.desk.cli("conflicts", "show", memory_id, "--json").stdout)
+    wanted = [each["content"] for each in revisions["revisions"]].index("deploys run on Mondays")
+    assert walk.desk.cli("conflicts", "keep", memory_id, "3", check=False).returncode == 2
+    walk.desk.cli("conflicts", "keep", memory_id, str(wanted + 1))
+    wait_until(lambda: status(walk.laptop)["conflicts"] == 0, SECONDS, "both are of one mind")
+    assert "deploys run on Mondays" in texts(walk.laptop)
+    assert "deploys run on Fridays" not in texts(walk.laptop)
+    assert "No memory is in conflict" in walk.desk.cli("conflicts").stdout
+    assert walk.desk.cli("conflicts", "merge", memory_id, "x", check=False).returncode == 4
+
+
+def id_of(daemon: SandboxDaemon, content: str) -> str:
+    with daemon.owner() as owner:
+        found = owner.get("/v1/memories", limit=100).json["results"]
+    return str(next(memory["id"] for memory in found if memory["content"] == content))
+
+
+def change(daemon: SandboxDaemon, memory_id: str, content: str) -> None:
+    with daemon.owner() as owner:
+        answer = owner.send("PATCH", f"/v1/memories/{memory_id}", {"content": content})
+    assert answer.status == 200, answer.code
+
+
 def a_lost_machine_is_shut_out_with_one_command(walk: Walk) -> None:
     done = walk.desk.cli("sync", "revoke", "laptop", secrets={"--passphrase-fd": walk.passphrase})
     walk_remember(walk.desk, "not for the laptop")
@@ -274,6 +312,7 @@ def test_two_laptops_share_one_memory_from_setup_to_recovery(walk: Walk) -> None
     a_second_machine_joins_and_both_have_everything(walk)
     rows_flow_both_ways_also_past_another_passphrase(walk)
     a_pause_holds_and_now_goes_through_it(walk)
+    two_changes_at_once_are_kept_until_the_owner_decides(walk)
     a_lost_machine_is_shut_out_with_one_command(walk)
     a_revoked_machine_leaves_and_keeps_its_memories(walk)
     words_alone_bring_a_new_machine_everything(walk)
