@@ -529,6 +529,37 @@ def test_a_restored_copy_pushes_nothing_until_it_enrols_again(world: LedgerWorld
     assert ours == list(range(1, len(ours) + 1))
 
 
+def test_what_was_written_before_enrolling_again_stays_beside_what_came(
+    world: LedgerWorld,
+) -> None:
+    """The server has more of the old device's log than the copy: none of both sides is lost."""
+    one, two = world.device(), world.device()
+    edited, old = one.remember("base"), one.remember("old")
+    world.settle()
+    one.update(old, content="pushed from the original")
+    batch = one.batch()
+    assert batch is not None
+    world.server.take(batch)  # and the copy does not know
+    renamed(one, world.founded.add(two.keys))
+    one.journal.turned_on()
+    one.update(edited, content="written in the copy")
+    two.learn_roster()
+    two.update(edited, content="written by the other")
+    two.sync()
+    chain = tuple(world.founded.chain)
+    one.write(lambda tx: founding.enrol_again(tx, one.journal, chain=chain, keys={}))
+    one.pull()
+    one.seed()
+    world.settle()
+    assert one.shown() == two.shown()
+    assert one.content(old) == "pushed from the original"
+    assert one.conflict(old) is None
+    record = two.conflict(edited)
+    assert record is not None
+    texts = {s.contents.content for s in record.siblings if s.contents}
+    assert texts == {"written in the copy", "written by the other"}
+
+
 def test_the_mark_counts_only_for_the_device_that_wrote_the_log(
     world: LedgerWorld, one: LedgerDevice
 ) -> None:

@@ -344,6 +344,28 @@ def test_records_that_were_in_both_vaults_before_are_one(world: LedgerWorld) -> 
     assert one.content(memory) == "edited once"
 
 
+def test_what_both_had_and_edited_before_is_in_conflict_and_the_later_one_shows(
+    world: LedgerWorld,
+) -> None:
+    one, two = world.device(turned_on=False), world.device(turned_on=False)
+    memory = one.remember("of one", semantic_key="k")
+    two.remember("of two, later", id=memory, semantic_key="k")
+    two.turn_on()
+    two.sync()
+    one.turn_on(seed=False)
+    one.sync()
+    one.seed()
+    world.settle()
+    agree(world)
+    assert one.content(memory) == "of two, later"
+    record = one.conflict(memory)
+    assert record is not None
+    assert [s.contents.content for s in record.siblings if s.contents] == [
+        "of two, later",
+        "of one",
+    ]
+
+
 def test_rows_from_before_are_sealed_in_batches_and_trash_is_not(world: LedgerWorld) -> None:
     one = world.device(turned_on=False)
     ids = [one.remember(f"old {n}") for n in range(20)]

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from memory_manager.base.errors import MemlocketError
 from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.ledger import copies, payload_rows, revisions, sealed_rows
+from memory_manager.sync.ledger.journal import seal_missed
 from memory_manager.sync.ledger.sealed_rows import OpeningKeys
 from memory_manager.sync.ledger.settling import settle
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import Dot, SealedRow, is_indexable
-from memory_manager.sync.wire.payload import HybridTime, Kind, Payload
+from memory_manager.sync.wire.payload import DeletionMode, HybridTime, Kind, Payload
 from memory_manager.sync.wire.versions import Revision
 from memory_manager.vault.connection import is_write_failure
 from memory_manager.vault.memories import Memories
@@ -45,6 +46,8 @@ def apply_row(
         if "copy_of" not in payload.fields:
             payload_rows.read_row(payload)
     time = HybridTime(payload.time.ms, payload.time.counter, dot.device.hex())
+    if record_id is not None and payload.mode is not DeletionMode.FORGET:
+        seal_missed(transaction, record_id)
     if not revisions.is_known(connection, dot):
         leads = _observe(connection, time, transaction.now_ms)
         revisions.add(

@@ -170,7 +170,9 @@ def _drop_unnumbered(connection: Connection) -> tuple[list[bytes], list[bytes]]:
             (record_id,),
         )
         connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
-        connection.execute("UPDATE sync_record SET version = -1 WHERE id = ?", (record_id,))
+        connection.execute(
+            "UPDATE sync_record SET version = -abs(version) WHERE id = ?", (record_id,)
+        )
     forgotten = [r[1] for r in rows if r[3] == "forget" and r[1] is not None]
     retracted = [r[2] for r in rows if r[3] == "forget" and r[1] is None]
     return forgotten, retracted

@@ -6,8 +6,10 @@ or not at all. A vault without sync pays one look at the database per connection
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from memory_manager.base.errors import TooLarge
 from memory_manager.base.identifiers import memory_id_bytes
 from memory_manager.sync.ledger import (
     claims,
@@ -23,6 +25,7 @@ from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire.envelope import Dot, Policy
 from memory_manager.sync.wire.payload import DeletionMode, Kind
 from memory_manager.sync.wire.versions import Revision
+from memory_manager.vault import queries
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.rows import MemoryRow, RowStatus, WriteStatus
 
@@ -76,12 +79,14 @@ def seal_version(
     action: WriteStatus,
     *,
     kind: Kind = Kind.MEMORY,
+    at_ms: int | None = None,
 ) -> None:
     """One own revision of a record as it stands, and for a deleted one its tombstone.
 
     It names what the row showed: current revisions that a person still has to decide about stay
     beside it, unless ``kind`` is RESOLVE, or the record is deleted or redacted. Without
-    ``memories`` a key that gets free stays so until somebody else writes to it.
+    ``memories`` a key that gets free stays so until somebody else writes to it; ``at_ms`` is when
+    a version was written that is sealed only now.
     """
     connection, record_id = transaction.connection, memory_id_bytes(row.id)
     known = connection.execute(
@@ -113,6 +118,7 @@ def seal_version(
             record_id,
             parents=parents,
             beats=tuple(r.time for r in staying),
+            at_ms=at_ms,
         )
         found, revision = own_log.append(transaction, found, said)
         parents = (revision.dot,)
@@ -137,6 +143,27 @@ def seal_version(
         claims.note(connection, record_id, place, revision)
         if claim != place and memories is not None:
             claims.reassign(transaction, memories, claim)
+
+
+def seal_missed(transaction: Transaction, record_id: bytes) -> None:
+    """Before a record changes from elsewhere: seal what was written here and not sealed.
+
+    That is a row from before sync, or one written before this device enrolled again. What an entry
+    said that was dropped then (a negative version) may be on the server: it is not said twice.
+    """
+    connection = transaction.connection
+    missed = connection.execute(
+        "SELECT r.rowid FROM record r LEFT JOIN sync_record s ON s.id = r.id WHERE r.id = ?"
+        " AND r.status <> 'deleted' AND (s.version IS NULL OR r.version > abs(s.version))",
+        (record_id,),
+    ).fetchone()
+    found = None if missed is None else state.read_active(connection)
+    row = None if found is None else queries.row_by_rowid(connection, missed[0])
+    if found is not None and row is not None:
+        with contextlib.suppress(TooLarge):  # it stays in the history here
+            seal_version(
+                None, transaction, found, row, WriteStatus.UPDATED, at_ms=row.updated_at_ms
+            )
 
 
 def seal_forgetting(

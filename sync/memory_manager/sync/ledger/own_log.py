@@ -32,7 +32,8 @@ _RANDOM_BYTES: Final = KEY_BYTES + 2 * NONCE_BYTES
 @dataclasses.dataclass(frozen=True, slots=True)
 class Said:
     """What one own entry says. ``record_id`` is None for one that speaks of no record here;
-    ``beats``: times of revisions that stay beside it and that it shall win over.
+    ``beats``: times of revisions that stay beside it and that it shall win over. ``at_ms``: when it
+    was said, where that was before the sealing.
     """
 
     kind: Kind
@@ -43,6 +44,7 @@ class Said:
     parents: tuple[Dot, ...] = ()
     deletion: DeletionMode | None = None
     beats: tuple[HybridTime, ...] = ()
+    at_ms: int | None = None
 
 
 def append(transaction: Transaction, state: SyncState, said: Said) -> tuple[SyncState, Revision]:
@@ -51,6 +53,8 @@ def append(transaction: Transaction, state: SyncState, said: Said) -> tuple[Sync
     seq = state.own_seq + 1
     clock = versions.next_time(state.clock, transaction.now_ms, state.device.hex())
     time = _later_than(clock, said.beats)
+    if said.at_ms is not None and said.at_ms < transaction.now_ms:
+        time, clock = HybridTime(max(0, said.at_ms), 0, clock.device), state.clock
     payload = encode_payload(said.kind, time, said.parents, said.fields)
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise TooLarge("A memory with all its fields is too large to be synced.")

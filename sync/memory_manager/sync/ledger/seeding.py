@@ -76,7 +76,7 @@ def _seal(transaction: Transaction, row: MemoryRow) -> None:
     deleted = row.status is RowStatus.DELETED
     action = WriteStatus.DELETED if deleted else WriteStatus.UPDATED
     try:
-        seal_version(None, transaction, found, row, action)
+        seal_version(None, transaction, found, row, action, at_ms=row.updated_at_ms)
     except TooLarge:
         record_id = memory_id_bytes(row.id)
         transaction.connection.execute(
