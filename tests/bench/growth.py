@@ -30,6 +30,7 @@ from vector_speed import AGENTS, DIM, SCOPES, synthetic_vectors  # noqa: E402
 
 from memory_manager.recall import embedding_models  # noqa: E402
 from memory_manager.recall.live_vectors import LiveVectors  # noqa: E402
+from memory_manager.recall.row_gate import RowGate  # noqa: E402
 from memory_manager.vault.filters import RowFilter, parse_path_filter  # noqa: E402
 
 MEMORY_BYTES_PER_ROW, DISK_BYTES_PER_ROW = 448, 402
@@ -56,7 +57,7 @@ def growth(folder: Path, rows: int) -> dict[str, object]:
     disk = path.stat().st_size - before
     connection.close()
     fresh = connect()
-    live = LiveVectors()
+    live = LiveVectors(RowGate())
     ready = cpu_timed(lambda: _load(fresh, live))
     fresh.close()
     index = live.index_of(1)

@@ -14,6 +14,7 @@ from vector_speed import AGENTS, DIM, SCOPES
 
 from memory_manager.recall import embedding_models
 from memory_manager.recall.live_vectors import LiveVectors
+from memory_manager.recall.row_gate import RowGate
 
 KEY = "bench/0000000000000000/int8/none/384"
 NOW_MS = 1_800_000_000_000
@@ -91,7 +92,7 @@ def _read_facts(connection: Any) -> None:
 def _load(connection: Any) -> None:
     model = embedding_models.active_model(connection)
     assert model is not None
-    live = LiveVectors()
+    live = LiveVectors(RowGate())
     live.expect(model.rowid)
     connection.execute("BEGIN")
     report = live.load(connection, model)

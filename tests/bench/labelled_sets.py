@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from word_table import MOMENT_MS, memory_row
@@ -18,6 +18,8 @@ from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.vault.rows import Attribution, MemoryRow
 
 LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+LOCOMO_NAMES_SWAPPED = {5: "names swapped"}
+"""Adversarial: what is asked about one speaker was said by the other."""
 MIRACL_VARIANTS = ("clean", "spacing", "josa", "jamo", "compound", "homonym")
 
 
@@ -26,6 +28,7 @@ class Question:
     text: str = dataclasses.field(repr=False)
     group: str
     evidence: frozenset[int]  # rowids
+    scope: str | None = None  # where it is asked; None: everywhere
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Namespace:
     questions: tuple[Question, ...] = dataclasses.field(repr=False)
 
 
-def locomo(file: Path) -> list[Namespace]:
-    """One namespace per conversation, one row per turn; questions of categories 1-4 with
+def locomo(file: Path, categories: Mapping[int, str] = LOCOMO_CATEGORIES) -> list[Namespace]:
+    """One namespace per conversation, one row per turn; questions of these categories with
     evidence.
     """
     found: list[Namespace] = []
@@ -59,13 +62,34 @@ def locomo(file: Path) -> list[Namespace]:
                     )
                 )
         questions = [
-            Question(q["question"], LOCOMO_CATEGORIES[q["category"]], evidence)
+            Question(q["question"], categories[q["category"]], evidence)
             for q in conversation["questions"]
-            if q["category"] in LOCOMO_CATEGORIES
+            if q["category"] in categories
             and (evidence := frozenset(rowid_of[e] for e in q["evidence"] if e in rowid_of))
         ]
         found.append(Namespace(conversation["id"], tuple(rows), tuple(questions)))
     return found
+
+
+def one_vault(spaces: Sequence[Namespace]) -> Namespace:
+    """All of them in one namespace, each in a scope in which its questions are asked."""
+    rows: list[MemoryRow] = []
+    questions: list[Question] = []
+    for space in spaces:
+        before = len(rows)
+        rows += [
+            dataclasses.replace(row, rowid=row.rowid + before, scope=space.name)
+            for row in space.rows
+        ]
+        questions += [
+            dataclasses.replace(
+                asked,
+                evidence=frozenset(rowid + before for rowid in asked.evidence),
+                scope=space.name,
+            )
+            for asked in space.questions
+        ]
+    return Namespace("one vault", tuple(rows), tuple(questions))
 
 
 def miracl(folder: Path) -> Namespace:

@@ -18,14 +18,22 @@ import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
-from labelled_sets import Namespace, Question, locomo, miracl, multilingual_probe
+from labelled_sets import (
+    LOCOMO_NAMES_SWAPPED,
+    Namespace,
+    Question,
+    locomo,
+    miracl,
+    multilingual_probe,
+    one_vault,
+)
 from word_table import MOMENT_MS, WordTable
 
 from memory_manager.recall.embedder import Embedder, TextRefused
@@ -45,6 +53,8 @@ _QUERY_SECONDS = 30.0
 _NOW_MS = MOMENT_MS * 2
 
 Vectors = list[np.ndarray]
+Known = dict[tuple[str, str], np.ndarray]
+"""Vectors of a text by ``documents`` or ``queries`` and the text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,15 +99,16 @@ class Searcher:
             self.table.add(row)
             scales, codes = quantise(pieces, dim)
             self.index.put(row.rowid, scales, codes, facts_of_row(row, self.index.book))
+        self.table.load_gate()
 
-    def words(self, query: str) -> WordHits:
-        return self.table.hits(query, limit=CANDIDATES)
+    def words(self, question: Question) -> WordHits:
+        return self.table.hits(question.text, RowFilter(scope=question.scope), limit=CANDIDATES)
 
-    def meaning(self, vector: np.ndarray) -> Nearest:
-        return self.index.search(vector, RowFilter(), _NOW_MS, CANDIDATES)
+    def meaning(self, question: Question, vector: np.ndarray) -> Nearest:
+        return self.index.search(vector, RowFilter(scope=question.scope), _NOW_MS, CANDIDATES)
 
-    def hybrid(self, query: str, vector: np.ndarray) -> list[int]:
-        words, nearest = self.words(query), self.meaning(vector)
+    def hybrid(self, question: Question, vector: np.ndarray) -> list[int]:
+        words, nearest = self.words(question), self.meaning(question, vector)
         own = dict(zip(nearest.rowids.tolist(), nearest.cosines.tolist(), strict=True))
         others = self.index.cosines_of(vector, [r for r in words.scores if r not in own])
         meaning = MeaningHits({**own, **others}, nearest.mean, nearest.deviation)
@@ -105,17 +116,17 @@ class Searcher:
         ordered = sorted(fused, key=lambda row: (-round(row.score, 9), -row.rowid))
         return [row.rowid for row in ordered]
 
-    def ranked(self, system: str, query: str, vector: np.ndarray) -> list[int]:
+    def ranked(self, system: str, question: Question, vector: np.ndarray) -> list[int]:
         if system == "hybrid":
-            return self.hybrid(query, vector)
+            return self.hybrid(question, vector)
         if system == "meaning":
-            return self.meaning(vector).rowids.tolist()
-        scores = self.words(query).scores
+            return self.meaning(question, vector).rowids.tolist()
+        scores = self.words(question).scores
         by_words = sorted(scores, key=lambda rowid: (-scores[rowid], -rowid))
         if system == "words":
             return by_words
         total: dict[int, float] = defaultdict(float)
-        for leg in (by_words, self.meaning(vector).rowids.tolist()):
+        for leg in (by_words, self.meaning(question, vector).rowids.tolist()):
             for place, rowid in enumerate(leg, start=1):
                 total[rowid] += 1 / (60 + place)
         return sorted(total, key=lambda rowid: -total[rowid])
@@ -126,12 +137,18 @@ async def measure(
     embedder: Embedder,
     cache: Path | None = None,
     systems: Sequence[str] = SYSTEMS,
+    known: Known | None = None,
 ) -> dict[str, dict[str, Quality]]:
-    """By group of questions (and ``all``), by system."""
+    """By group of questions (and ``all``), by system. ``known`` is taken and filled: several calls
+    may share it.
+    """
+    known = {} if known is None else known
     figures: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
     for space in spaces:
-        documents = await _documents(embedder, [embedding_text(row) for row in space.rows], cache)
-        queries = await _queries(embedder, [question.text for question in space.questions], cache)
+        texts = [embedding_text(row) for row in space.rows]
+        documents = await _once(known, "documents", texts, lambda t: _documents(embedder, t, cache))
+        asked = [question.text for question in space.questions]
+        queries = await _once(known, "queries", asked, lambda t: _queries(embedder, t, cache))
         searcher = Searcher(space, documents, embedder.dim or 0)
         for question, vector in zip(space.questions, queries, strict=True):
             _ask(searcher, question, vector, systems, figures)
@@ -154,11 +171,21 @@ def _ask(
 ) -> None:
     for system in systems:
         started = time.process_time()
-        ranked = searcher.ranked(system, question.text, vector)
+        ranked = searcher.ranked(system, question, vector)
         spent = time.process_time() - started
         row = [*score(ranked, question.evidence), spent]
         figures["all", system].append(row)
         figures[question.group, system].append(row)
+
+
+async def _once(
+    known: Known, kind: str, texts: list[str], make: Callable[[list[str]], Awaitable[Vectors]]
+) -> Vectors:
+    missing = [text for text in dict.fromkeys(texts) if (kind, text) not in known]
+    if missing:
+        for text, vectors in zip(missing, await make(missing), strict=True):
+            known[kind, text] = vectors
+    return [known[kind, text] for text in texts]
 
 
 async def _documents(embedder: Embedder, texts: list[str], cache: Path | None) -> Vectors:
@@ -217,7 +244,11 @@ async def main(arguments: argparse.Namespace) -> None:
     await embedder.refresh()
     sets: dict[str, list[Namespace]] = {}
     if arguments.locomo:
+        swapped = locomo(arguments.locomo, LOCOMO_NAMES_SWAPPED)
         sets["LoCoMo development set, by turn"] = locomo(arguments.locomo)
+        sets["LoCoMo, names swapped"] = swapped
+        sets["LoCoMo in one vault, a scope each"] = [one_vault(locomo(arguments.locomo))]
+        sets["LoCoMo in one vault, names swapped"] = [one_vault(swapped)]
     if arguments.probe:
         sets["multilingual probe"] = multilingual_probe(arguments.probe)
     if arguments.miracl:

@@ -9,8 +9,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from labelled_sets import Namespace, locomo, miracl, multilingual_probe
-from quality import Quality, measure, score, table
+from labelled_sets import (
+    LOCOMO_NAMES_SWAPPED,
+    Namespace,
+    locomo,
+    miracl,
+    multilingual_probe,
+    one_vault,
+)
+from quality import Known, Quality, measure, score, table
 from sqlcipher3 import dbapi2
 from word_table import WordTable
 
@@ -36,6 +43,12 @@ async def embedder(e5: PreparedModel, models_folder: Path) -> AsyncIterator[Work
     await made.stop()
 
 
+@pytest.fixture(scope="module")
+def known() -> Known:
+    """What was embedded once is not embedded again by the next test."""
+    return {}
+
+
 def needed(file: Path) -> Path:
     if not file.exists():
         pytest.skip(f"labelled set {file.name} is absent")
@@ -51,10 +64,10 @@ def close_to_the_better_leg(by_system: dict[str, Quality]) -> None:
 
 @pytest.mark.embed
 async def test_hybrid_on_the_development_conversations(
-    shared_folder: Path, embedder: WorkerEmbedder
+    shared_folder: Path, embedder: WorkerEmbedder, known: Known
 ) -> None:
     spaces = locomo(needed(shared_folder / "data" / "locomo-dev.json"))
-    report = await measure(spaces, embedder)
+    report = await measure(spaces, embedder, known=known)
     print(f"\n{embedder.model_key}\n{table(report)}")
     everything = report["all"]
     words, hybrid = everything["words"], everything["hybrid"]
@@ -63,6 +76,22 @@ async def test_hybrid_on_the_development_conversations(
     for by_system in report.values():
         assert by_system["hybrid"].hit5 >= by_system["words"].hit5
     close_to_the_better_leg(everything)
+
+
+@pytest.mark.embed
+async def test_hybrid_where_names_mislead(
+    shared_folder: Path, embedder: WorkerEmbedder, known: Known
+) -> None:
+    """Each conversation by itself, and all of them in one vault with a scope each: the same."""
+    spaces = locomo(needed(shared_folder / "data" / "locomo-dev.json"), LOCOMO_NAMES_SWAPPED)
+    apart = (await measure(spaces, embedder, known=known))["all"]
+    together = (await measure([one_vault(spaces)], embedder, known=known))["all"]
+    print(f"\n{table({'apart': apart, 'one vault': together})}")
+    for by_system in (apart, together):
+        hybrid, words = by_system["hybrid"], by_system["words"]
+        assert hybrid.hit5 >= words.hit5 + 1
+        assert hybrid.recall10 >= words.recall10 + 1
+    assert abs(together["hybrid"].hit5 - apart["hybrid"].hit5) <= 1
 
 
 @pytest.mark.embed

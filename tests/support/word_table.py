@@ -94,6 +94,11 @@ class WordTable:
         scores = self.hits(query, row_filter).scores
         return [self.rows[r].content for r in sorted(scores, key=lambda rowid: -scores[rowid])]
 
+    def load_gate(self) -> None:
+        """From now on filtered searches weigh words by the rows that pass."""
+        self.index.gate.expect()
+        self.index.gate.load(self.connection)
+
     def close(self) -> None:
         self.connection.close()
 

@@ -78,6 +78,23 @@ def test_half_a_query_in_words_is_less_than_half_a_match() -> None:
     assert half.lexical_norm < 0.5 * whole.lexical_norm
 
 
+def test_a_cosine_that_is_usual_among_the_word_hits_is_no_news() -> None:
+    """Row 9 is like everything of its chat, and the vault holds other chats: row 1 says more."""
+    scores = {1: 8.0} | {rowid: 3.0 for rowid in range(2, 42)}
+    cosines = {1: 0.2, 9: 0.5} | {rowid: 0.38 for rowid in range(10, 42)}
+    words, meaning = WordHits(scores, ("a", "b"), 8.5), MeaningHits(cosines, 0.05, 0.1)
+    assert order(words, meaning)[0] == 1
+    elsewhere = WordHits({1: 8.0} | {rowid: 3.0 for rowid in range(102, 142)}, ("a", "b"), 8.5)
+    assert order(elsewhere, meaning)[0] == 9
+
+
+def test_word_hits_that_mean_little_make_no_cosine_stand_out() -> None:
+    words = WordHits({rowid: 5.0 for rowid in range(1, 40)}, ("a",), 5.0)
+    cosines = {rowid: -0.2 for rowid in range(1, 40)} | {50: 0.04}
+    fused = fuse(words, MeaningHits(cosines, 0.05, 0.1), DEFAULTS)
+    assert all(row.semantic_norm == 0 for row in fused)
+
+
 def test_a_row_that_waits_for_its_vector_is_not_held_against() -> None:
     words = WordHits({1: 6.0, 2: 5.0}, ("a", "b"), 6.0)
     meaning = MeaningHits({2: 0.2}, 0.05, 0.1)

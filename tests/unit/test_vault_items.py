@@ -15,7 +15,7 @@ from memory_manager.base.errors import InvalidInput, TooLarge
 from memory_manager.base.times import now_ms
 from memory_manager.recall.fulltext import FullTextIndex
 from memory_manager.recall.live_vectors import LiveVectors
-from memory_manager.recall.settings import RecallSettings
+from memory_manager.recall.row_gate import RowGate
 from memory_manager.recall.vector_indexer import VectorIndexer
 from memory_manager.vault import counts, items, migrations, queries, snapshots
 from memory_manager.vault.connection import open_database
@@ -343,7 +343,7 @@ def test_lists_of_items_use_their_indexes(vault: SmallVault) -> None:
 
 def test_only_memories_and_states_are_in_the_word_index_and_the_queue(tmp_path: Path) -> None:
     """A row that recall never shows must not change the scores of those it shows."""
-    live = LiveVectors(RecallSettings().rescore)
+    live = LiveVectors(RowGate())
     with small_vault(tmp_path, [FullTextIndex(), VectorIndexer(live, lambda _: None)]) as vault:
         ids = {kind: stored(vault, kind, "common words").rowid for kind in FULL_ITEMS}
         ids[RecordKind.MEMORY] = vault.remember("common words").row.rowid

@@ -13,12 +13,17 @@ import time
 from collections.abc import Collection, Generator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from memory_manager.recall import filtered_ranking
 from memory_manager.recall.errors import FullTextDamaged
-from memory_manager.recall.match_query import QueryTerms, quote, rare_terms
+from memory_manager.recall.match_query import MAX_TERMS, QueryTerms, quote, rare_terms
 from memory_manager.recall.porter import stem
+from memory_manager.recall.row_gate import RowGate
 from memory_manager.recall.text_rules import TEXT_RULES_VERSION, IndexFields, index_fields
+from memory_manager.recall.vector_gate import Mask
 from memory_manager.recall.vocabulary import Vocabulary, inverse_frequency
-from memory_manager.recall.word_ranking import Condition, ranked
+from memory_manager.recall.word_ranking import DIRECT_ROWS, Condition, ranked
 from memory_manager.security.gate import Surface, may_recall
 from memory_manager.vault.filters import RowFilter
 from memory_manager.vault.rows import RECALLED_KINDS
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 
 TRIGRAM_WEIGHT = 0.5
 TIME_LIMIT_SECONDS = 0.25
+NARROW_SHARE = 0.8
+"""Among more of the rows than this a word is about as rare as in all of them."""
 _TERMS_AFTER_TIMEOUT = (8, 2)
 _PROGRESS_INSTRUCTIONS = 20_000
 
@@ -64,9 +71,14 @@ def is_indexed(row: MemoryRow) -> bool:
 
 
 class FullTextIndex:
-    """A ``RowIndexer``; one object per vault, for the writer and all reader threads."""
+    """A ``RowIndexer``; one object per vault, for the writer and all reader threads.
 
-    def __init__(self) -> None:
+    ``gate`` is loaded and emptied by its owner and follows commits here. While it is empty, a
+    filtered search counts words in the whole vault.
+    """
+
+    def __init__(self, gate: RowGate | None = None) -> None:
+        self.gate = gate or RowGate()
         self.vocabulary = Vocabulary()
 
     def row_changed(
@@ -75,10 +87,12 @@ class FullTextIndex:
         row = after or before
         if row is None:
             return
+        wanted = after if after is not None and is_indexed(after) else None
         remove(transaction.connection, row.rowid)
-        if after is not None and is_indexed(after):
-            insert(transaction.connection, after.rowid, index_fields(after))
+        if wanted is not None:
+            insert(transaction.connection, row.rowid, index_fields(wanted))
         transaction.after_commit(self.vocabulary.note_write)
+        transaction.after_commit(lambda: self.gate.row_changed(row.rowid, wanted))
 
     def search(
         self,
@@ -92,55 +106,104 @@ class FullTextIndex:
     ) -> WordHits:
         """The best ``limit`` rows that pass filter and gate; the first ``wanted`` exactly.
 
-        When fewer than ``wanted`` rows hold a word, the trigram table is asked for substrings. A
-        query over the time limit is cut to its rarest terms. Raises FullTextDamaged when the tables
+        With a filter, words are weighed by how rare they are among the rows that pass it. When
+        fewer than ``wanted`` rows hold a word, the trigram table is asked for substrings. A query
+        over the time limit is cut to its rarest terms. Raises FullTextDamaged when the tables
         cannot be read.
         """
         if query.empty:
             return NO_WORD_HITS
         condition = _condition(row_filter, now_ms)
+        visible = None if row_filter == RowFilter() else self.gate.visible(row_filter, now_ms)
         with _damage_has_a_name():
-            rows = self.vocabulary.rows(connection)
-            frequency = self.vocabulary.frequencies(connection, query.terms)
-            terms = rare_terms(query.terms, frequency, rows)
-            hits, timed_out = _ranked(
-                connection, terms, query.phrases, rows, frequency, condition, limit, wanted
-            )
-            if len(hits) < wanted and query.substrings:
-                self._add_substring_hits(connection, hits, query, condition, limit)
-        whole = sum(inverse_frequency(rows, frequency.get(stem(term), 0)) for term in terms)
-        return WordHits(hits, terms, whole, timed_out)
+            found = None
+            if visible is not None and self._is_narrow(connection, visible):
+                found = self._within(connection, query, visible, limit, wanted)
+            if found is None:
+                found = self._in_the_vault(connection, query, condition, limit, wanted)
+            if len(found.scores) < wanted and query.substrings:
+                statement, parameters = _substring_search(query, condition, visible, limit)
+                _add_substring_hits(connection, found.scores, statement, parameters)
+        return found
 
-    def _add_substring_hits(
+    def _is_narrow(self, connection: Connection, visible: Mask) -> bool:
+        return int(np.count_nonzero(visible)) < NARROW_SHARE * self.vocabulary.rows(connection)
+
+    def _in_the_vault(
         self,
         connection: Connection,
-        hits: dict[int, float],
         query: QueryTerms,
         condition: Condition,
         limit: int,
-    ) -> None:
-        statement = (
-            "SELECT memory_tri.rowid, memory_tri.rank FROM memory_tri"
-            " CROSS JOIN record ON record.rowid = memory_tri.rowid"
-            f" WHERE memory_tri MATCH ? AND {condition.sql} ORDER BY memory_tri.rank LIMIT ?"
+        wanted: int,
+    ) -> WordHits:
+        rows = self.vocabulary.rows(connection)
+        frequency = self.vocabulary.frequencies(connection, query.terms)
+        terms = rare_terms(query.terms, frequency, rows)
+        hits, timed_out = _ranked(
+            connection, terms, query.phrases, rows, frequency, condition, limit, wanted
         )
-        match = " OR ".join(quote(part) for part in query.substrings)
+        whole = sum(inverse_frequency(rows, frequency.get(stem(term), 0)) for term in terms)
+        return WordHits(hits, terms, whole, timed_out)
+
+    def _within(
+        self, connection: Connection, query: QueryTerms, visible: Mask, limit: int, wanted: int
+    ) -> WordHits | None:
+        """The search among the rows that a filter admits; None when the time is up."""
+        terms = query.terms
+        if len(terms) > MAX_TERMS:
+            frequency = self.vocabulary.frequencies(connection, terms)
+            terms = rare_terms(terms, frequency, self.vocabulary.rows(connection))
         with _time_limit(connection) as expired:
             try:
-                found = connection.execute(
-                    statement, [match, *condition.parameters, limit]
-                ).fetchall()
+                found = filtered_ranking.ranked_within(
+                    connection, terms, query.phrases, visible, limit=limit, exact=wanted
+                )
             except Exception:
-                if expired():
-                    return
-                raise
-        if not found:
-            return
-        best_word = max(hits.values(), default=-float(found[0][1]))
-        best_substring = -float(found[0][1]) or 1.0
-        for rowid, rank in found:
-            score = TRIGRAM_WEIGHT * best_word * -float(rank) / best_substring
-            hits.setdefault(int(rowid), score)
+                if not expired():
+                    raise
+                return None
+        return WordHits(found.scores, found.terms, found.whole)
+
+
+def _substring_search(
+    query: QueryTerms, condition: Condition, visible: Mask | None, limit: int
+) -> tuple[str, list[object]]:
+    """The statement for rows that hold one of the substrings, and its parameters."""
+    match = " OR ".join(quote(part) for part in query.substrings)
+    if visible is not None and np.count_nonzero(visible) <= DIRECT_ROWS:
+        # Ordered by ``rank`` all rows that match would be ranked, and there are thousands.
+        return (
+            "SELECT memory_tri.rowid, bm25(memory_tri) AS score FROM memory_tri"
+            " WHERE memory_tri MATCH ? AND +memory_tri.rowid IN (SELECT value FROM json_each(?))"
+            " ORDER BY score LIMIT ?",
+            [match, json.dumps(np.flatnonzero(visible).tolist()), limit],
+        )
+    return (
+        "SELECT memory_tri.rowid, memory_tri.rank FROM memory_tri"
+        " CROSS JOIN record ON record.rowid = memory_tri.rowid"
+        f" WHERE memory_tri MATCH ? AND {condition.sql} ORDER BY memory_tri.rank LIMIT ?",
+        [match, *condition.parameters, limit],
+    )
+
+
+def _add_substring_hits(
+    connection: Connection, hits: dict[int, float], statement: str, parameters: Sequence[object]
+) -> None:
+    with _time_limit(connection) as expired:
+        try:
+            found = connection.execute(statement, parameters).fetchall()
+        except Exception:
+            if expired():
+                return
+            raise
+    if not found:
+        return
+    best_word = max(hits.values(), default=-float(found[0][1]))
+    best_substring = -float(found[0][1]) or 1.0
+    for rowid, rank in found:
+        score = TRIGRAM_WEIGHT * best_word * -float(rank) / best_substring
+        hits.setdefault(int(rowid), score)
 
 
 def held_terms(

@@ -8,25 +8,18 @@ is idempotent, so it does no harm when the load has seen it already.
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from memory_manager.recall import vector_segments
 from memory_manager.recall.embedding_models import StoredModel
+from memory_manager.recall.row_gate import RowGate
 from memory_manager.recall.vector_codes import Codes, Floats
-from memory_manager.recall.vector_gate import (
-    NEVER_MS,
-    GateColumns,
-    GateFacts,
-    Place,
-    PlaceBook,
-    facts_of_row,
-)
+from memory_manager.recall.vector_gate import GateFacts, facts_of_row
 from memory_manager.recall.vector_index import VectorIndex
 
 if TYPE_CHECKING:
@@ -55,8 +48,11 @@ class LoadReport:
 
 
 class LiveVectors:
-    def __init__(self, rescore: int | None = None) -> None:
-        self.book = PlaceBook()
+    """``gate`` knows the rows and is kept up to date and emptied by its owner."""
+
+    def __init__(self, gate: RowGate, rescore: int | None = None) -> None:
+        self._gate = gate
+        self.book = gate.book
         self._rescore = rescore
         self._lock = threading.Lock()
         self._ready: dict[int, VectorIndex] = {}
@@ -75,17 +71,16 @@ class LiveVectors:
         """
         damaged: list[int] = []
         index = VectorIndex(model.dim, self.book, self._rescore)
-        facts = _AllFacts(connection, self.book)
         keys: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         for stored in vector_segments.read_all(connection, model.rowid, model.dim, damaged):
-            gate = facts.columns(stored.rowids)
-            index.extend(stored.rowids, stored.scales, stored.codes, gate, loading=True)
+            index.append_loaded(stored.rowids, stored.scales, stored.codes)
             keys.append(stored.rowids << _PIECE_BITS | stored.pieces)
         unique, counts = np.unique(np.concatenate(keys), return_counts=True)
         doubled = np.unique(unique[counts > 1] >> _PIECE_BITS).tolist()
+        self._gate.load(connection)
+        index.settle(self._gate.columns_of)
         for rowid in doubled:
             index.drop(rowid)  # nobody can tell which one is of this version
-        index.settle()
         with self._lock:
             for change in self._held_back.pop(model.rowid, []):
                 change(index)
@@ -94,6 +89,7 @@ class LiveVectors:
 
     def expect(self, model_rowid: int) -> None:
         """From now on changes are kept for the index that is about to be loaded."""
+        self._gate.expect()
         with self._lock:
             self._held_back.setdefault(model_rowid, [])
 
@@ -134,50 +130,3 @@ class LiveVectors:
             self._held_back.clear()
         for index in indexes:
             index.wipe()
-        self.book.forget()
-
-
-class _AllFacts:
-    """The gate's columns of all live rows, sorted by rowid."""
-
-    def __init__(self, connection: Connection, book: PlaceBook) -> None:
-        # Three long texts instead of 100 000 tuples: a third of the time. JSON escapes control
-        # characters, so no value can contain the separator.
-        numbers, places, paths = connection.execute(
-            "SELECT group_concat(rowid || ' ' || created_at_ms || ' '"
-            " || (updated_at_ms - created_at_ms) || ' ' || ifnull(expires_at_ms, -1), ' '),"
-            " group_concat(json_array(bucket, scope, agent_id, memory_type, kind), char(30)),"
-            " group_concat(json_quote(path), char(30)) FROM record WHERE status <> 'deleted'"
-        ).fetchone()
-        facts = np.fromstring(numbers or "", np.int64, sep=" ").reshape(-1, 4)
-        order = np.argsort(facts[:, 0], kind="stable")
-        self._rowids, self._created, updated, expires = facts[order].T
-        self._updated = self._created + updated
-        self._expires = np.where(expires == -1, NEVER_MS, expires)
-        self._places = _numbers(
-            places, lambda found: [book.number(Place(*values)) for values in found]
-        )[order]
-        self._paths = _numbers(paths, book.numbers_of_paths)[order]
-
-    def columns(self, rowids: npt.NDArray[np.int64]) -> GateColumns:
-        """Facts of these rows; a vector whose row is gone is not alive."""
-        gate = GateColumns.empty(len(rowids))
-        if not len(self._rowids):
-            return gate
-        place = np.minimum(np.searchsorted(self._rowids, rowids), len(self._rowids) - 1)
-        gate.alive[:] = self._rowids[place] == rowids
-        gate.place[:] = self._places[place]
-        gate.path[:] = self._paths[place]
-        gate.created[:] = self._created[place]
-        gate.updated[:] = self._updated[place]
-        gate.expires[:] = self._expires[place]
-        return gate
-
-
-def _numbers(texts: str | None, number: Callable[[list[Any]], list[int]]) -> npt.NDArray[np.uint32]:
-    """The numbers of JSON values joined by U+001E; every different one is parsed once."""
-    keys = texts.split("\x1e") if texts else []
-    different = list(dict.fromkeys(keys))
-    numbers = number(json.loads(f"[{','.join(different)}]"))
-    number_of = dict(zip(different, numbers, strict=True))
-    return np.fromiter(map(number_of.__getitem__, keys), np.uint32, len(keys))

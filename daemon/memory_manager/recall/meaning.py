@@ -20,6 +20,7 @@ from memory_manager.recall.embedding_models import ModelState, StoredModel
 from memory_manager.recall.embedding_queue import POLL_SECONDS, EmbeddingQueue, QueryTraffic
 from memory_manager.recall.live_vectors import LiveVectors
 from memory_manager.recall.requests import Degraded, SearchRequest
+from memory_manager.recall.row_gate import RowGate
 from memory_manager.recall.settings import RecallSettings
 from memory_manager.recall.vector_codes import Floats
 from memory_manager.recall.vector_index import Nearest, VectorIndex
@@ -53,10 +54,12 @@ class _Answering:
 
 
 class MeaningLeg:
-    def __init__(self, embedder: Embedder, settings: RecallSettings) -> None:
+    """``gate`` belongs to the caller, who loads it, follows commits with it and empties it."""
+
+    def __init__(self, embedder: Embedder, settings: RecallSettings, gate: RowGate) -> None:
         self._embedder = embedder
         self._settings = settings
-        self.live = LiveVectors(settings.rescore)
+        self.live = LiveVectors(gate, settings.rescore)
         self.traffic = QueryTraffic()
         self.queue = EmbeddingQueue(self.live, self.traffic, settings)
         self.indexer = VectorIndexer(self.live, self.queue.changed)

@@ -31,6 +31,7 @@ from memory_manager.recall.requests import (
     SearchRequest,
     SearchResult,
 )
+from memory_manager.recall.row_gate import RowGate
 from memory_manager.recall.settings import RecallSettings
 from memory_manager.vault import queries
 from memory_manager.vault.errors import LockReason, VaultLocked
@@ -63,8 +64,9 @@ class RecallService:
 
     def __init__(self, embedder: Embedder, settings: RecallSettings | None = None) -> None:
         self._settings = settings = settings or RecallSettings()
-        self._fulltext = FullTextIndex()
-        self._meaning = MeaningLeg(embedder, settings)
+        self._gate = RowGate()
+        self._fulltext = FullTextIndex(self._gate)
+        self._meaning = MeaningLeg(embedder, settings, self._gate)
         self._store: Store | None = None
         self._background: asyncio.Task[None] | None = None
         self._rebuilding_words = False
@@ -87,6 +89,7 @@ class RecallService:
         self._store = None
         await self._stop_background()
         self._fulltext.vocabulary.forget()
+        self._gate.forget()
         await self._meaning.close()
 
     def status(self) -> dict[str, object]:
@@ -95,6 +98,7 @@ class RecallService:
             **self._meaning.status(),
             "rebuilding_fulltext": self._rebuilding_words,
             "fulltext_error": self._error,
+            "filters_ready": self._gate.loaded,
         }
 
     async def search(self, request: SearchRequest) -> SearchResult:
@@ -221,6 +225,19 @@ class RecallService:
             await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
 
     async def _run(self, store: Store) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._load_gate(store))
+            group.create_task(self._serve(store))
+
+    async def _load_gate(self, store: Store) -> None:
+        """Until it is there, words of a filtered search weigh what they weigh in the vault."""
+        self._gate.expect()
+        try:
+            await store.read(self._gate.load)
+        except Exception as error:  # recall goes on without it
+            log.warning("row_gate_not_loaded", extra={"error_type": type(error).__name__})
+
+    async def _serve(self, store: Store) -> None:
         try:
             await rebuild.refresh_text_rules(store)
             self._error = None

@@ -197,6 +197,11 @@ class GateColumns:
         self.updated[slot] = facts.updated_at_ms
         self.expires[slot] = facts.expires_at_ms
 
+    def fill(self, here: slice, other: GateColumns, there: slice) -> None:
+        """Copy a part of other columns into a part of these."""
+        for field in dataclasses.fields(self):
+            getattr(self, field.name)[here] = getattr(other, field.name)[there]
+
     def mask(self, n: int, row_filter: RowFilter, admitted: Admitted, now_ms: int) -> Mask:
         """Which of the first ``n`` slots may be seen."""
         mask = self.alive[:n] & (self.expires[:n] > now_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -113,49 +113,56 @@ class VectorIndex:
         per_slot = words_per_row(self.dim) * 8 + self.dim + 4 + 8 + 33
         return len(self._blocks) * BLOCK_SLOTS * per_slot
 
-    def extend(
-        self,
-        rowids: Rowids,
-        scales: Floats,
-        codes: Codes,
-        gate: GateColumns,
-        *,
-        loading: bool = False,
-    ) -> None:
-        """Append many slots at once; ``gate.alive`` is used as it is.
-
-        The rows must not be in the index yet; ``settle`` counts them afterwards, and takes the sign
-        bits of those that came with ``loading``.
-        """
+    def extend(self, rowids: Rowids, scales: Floats, codes: Codes, gate: GateColumns) -> None:
+        """Append slots; ``gate.alive`` is used as it is. The rows must not be in the index yet."""
         with self._lock:
-            start = 0
-            while start < len(rowids):
-                block = self._room()
-                count = min(BLOCK_SLOTS - block.n, len(rowids) - start)
-                here, there = slice(block.n, block.n + count), slice(start, start + count)
-                block.codes[here] = codes[there]
-                block.scales[here] = scales[there]
-                if not loading:
-                    bits = sign_bits(codes[there], scales[there], self._centre)
-                    block.signs[1][:, here] = bits
-                block.rowids[here] = rowids[there]
-                for field in dataclasses.fields(GateColumns):
-                    getattr(block.gate, field.name)[here] = getattr(gate, field.name)[there]
-                alive = gate.alive[there]
-                self._dead += count - int(np.count_nonzero(alive))
-                block.n += count
-                start += count
-            if not loading and self.slots >= 2 * self._centred_at:
+            for block, here, there in self._append(rowids, scales, codes):
+                bits = sign_bits(codes[there], scales[there], self._centre)
+                block.signs[1][:, here] = bits
+                block.gate.fill(here, gate, there)
+            self._dead += len(rowids) - int(np.count_nonzero(gate.alive))
+            if self.slots >= 2 * self._centred_at:
                 self._take_centre()
 
-    def settle(self) -> None:
-        """After bulk loads: count rows exactly and take sign bits around the centre of them all."""
+    def append_loaded(self, rowids: Rowids, scales: Floats, codes: Codes) -> None:
+        """Append stored vectors of which nothing is visible until ``settle``."""
         with self._lock:
+            self._append(rowids, scales, codes)
+            self._dead += len(rowids)
+
+    def settle(self, columns_of: Callable[[Rowids], GateColumns] | None = None) -> None:
+        """After bulk loads: what the gate knows of every row (None: as it is), exact counts, and
+        the sign bits around the centre of them all.
+        """
+        with self._lock:
+            living = [np.empty(0, np.int64)]
+            for block in self._blocks:
+                used = slice(0, block.n)
+                if columns_of is not None:
+                    block.gate.fill(used, columns_of(block.rowids[used]), slice(None))
+                living.append(block.rowids[used][block.gate.alive[used]])
+            alive = np.concatenate(living)
+            self._dead = self.slots - len(alive)
+            self._rows = len(np.unique(alive))
             self._take_centre()
-            living = [
-                block.rowids[: block.n][block.gate.alive[: block.n]] for block in self._blocks
-            ]
-            self._rows = len(np.unique(np.concatenate([*living, np.empty(0, np.int64)])))
+
+    def _append(
+        self, rowids: Rowids, scales: Floats, codes: Codes
+    ) -> list[tuple[_Block, slice, slice]]:
+        """Where they went: block, slots there, and the part of what was given."""
+        parts: list[tuple[_Block, slice, slice]] = []
+        start = 0
+        while start < len(rowids):
+            block = self._room()
+            count = min(BLOCK_SLOTS - block.n, len(rowids) - start)
+            here, there = slice(block.n, block.n + count), slice(start, start + count)
+            block.codes[here] = codes[there]
+            block.scales[here] = scales[there]
+            block.rowids[here] = rowids[there]
+            parts.append((block, here, there))
+            block.n += count
+            start += count
+        return parts
 
     def put(self, rowid: int, scales: Floats, codes: Codes, facts: GateFacts) -> None:
         """The vectors of a row, one per piece, in place of those it had."""

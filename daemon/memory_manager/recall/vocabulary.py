@@ -46,13 +46,12 @@ class Vocabulary:
         self._frequency = {}
 
     def rows(self, connection: Connection) -> int:
-        """Indexed rows, from the averages record that FTS5 keeps under id 1."""
+        """Indexed rows, as of at most a thousand writes ago."""
         with self._lock:
             known = self._rows
         if known is not None:
             return known
-        found = connection.execute("SELECT block FROM memory_fts_data WHERE id = 1").fetchone()
-        count = _first_varint(bytes(found[0])) if found and found[0] else 0
+        count = indexed_rows(connection)
         with self._lock:
             self._rows = count
         return count
@@ -74,7 +73,13 @@ class Vocabulary:
         return known
 
 
-def inverse_frequency(rows: int, holding: int) -> float:
+def indexed_rows(connection: Connection) -> int:
+    """Rows of the word index now, from the averages record that FTS5 keeps under id 1."""
+    found = connection.execute("SELECT block FROM memory_fts_data WHERE id = 1").fetchone()
+    return _first_varint(bytes(found[0])) if found and found[0] else 0
+
+
+def inverse_frequency(rows: float, holding: float) -> float:
     """The idf that FTS5's bm25 gives a term: log((N - n + 0.5) / (n + 0.5)), at least 1e-6.
 
     Both numbers are remembered for a while, so ``holding`` may already count newer rows.

@@ -39,7 +39,7 @@ _USUAL_SHARE = 1.1
 ranking to prove it.
 """
 
-_BM25 = f"bm25(memory_fts, {', '.join(str(weight) for weight in COLUMN_WEIGHTS)})"
+BM25 = f"bm25(memory_fts, {', '.join(str(weight) for weight in COLUMN_WEIGHTS)})"
 
 Rowids = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.float64]
@@ -87,15 +87,15 @@ def ranked(
     hits, weights, seen = _visible_first(connection, hits[order], weights[order], condition, limit)
     if len(hits) <= limit:
         return _rank(connection, match, hits, limit)
-    bar = _first_bar(weights, limit, exact)
+    bar = first_bar(weights, limit, exact)
     found = _rank_above(connection, match, hits[weights >= bar], seen, condition, limit)
-    least = _least_weight(found.values(), exact)
+    least = least_weight(found.values(), exact)
     if least < bar:
         found = _rank_above(connection, match, hits[weights >= least], seen, condition, limit)
     return found
 
 
-def _first_bar(weights: Weights, limit: int, exact: int) -> float:
+def first_bar(weights: Weights, limit: int, exact: int) -> float:
     """Rows of this weight are ranked at first; there are more than ``limit`` rows."""
     last = [len(weights) - limit, len(weights) - min(exact, limit)]
     parted = np.partition(weights, last)
@@ -104,7 +104,7 @@ def _first_bar(weights: Weights, limit: int, exact: int) -> float:
     )
 
 
-def _least_weight(scores: Iterable[float], exact: int) -> float:
+def least_weight(scores: Iterable[float], exact: int) -> float:
     """No row of less weight can be among the first ``exact`` of these scores."""
     best = sorted(scores, reverse=True)[:exact]
     return best[-1] / SATURATION if best else 0.0
@@ -120,13 +120,13 @@ def _open_ranking(
     exact: int,
 ) -> dict[int, float] | None:
     """Rank first, then look at the best alone; None when more of them are hidden than expected."""
-    bar = _first_bar(weights, limit, exact) if len(hits) > limit else 0.0
+    bar = first_bar(weights, limit, exact) if len(hits) > limit else 0.0
     chosen = hits[weights >= bar]
     ranked_rows = _rank(connection, match, chosen, 2 * limit)
     found = _best_visible(connection, ranked_rows, condition, limit)
     if len(found) < min(limit, len(chosen)):
         return found if len(ranked_rows) == len(hits) else None
-    least = _least_weight(found.values(), exact)
+    least = least_weight(found.values(), exact)
     if least < bar:
         more = hits[(weights >= least) & (weights < bar)]
         worst = min(found.values())
@@ -160,7 +160,7 @@ def _rank_all(
     connection: Connection, match: str, condition: Condition, limit: int
 ) -> dict[int, float]:
     found = connection.execute(
-        f"SELECT memory_fts.rowid, {_BM25} AS score FROM memory_fts"
+        f"SELECT memory_fts.rowid, {BM25} AS score FROM memory_fts"
         " CROSS JOIN record ON record.rowid = memory_fts.rowid"
         f" WHERE memory_fts MATCH ? AND {condition.sql} ORDER BY score LIMIT ?",
         [match, *condition.parameters, limit],
@@ -173,7 +173,7 @@ def _rank(connection: Connection, match: str, rowids: Rowids, limit: int) -> dic
         return {}
     # The plus keeps SQLite from running the MATCH once per rowid.
     found = connection.execute(
-        f"SELECT memory_fts.rowid, {_BM25} AS score FROM memory_fts WHERE memory_fts MATCH ?"
+        f"SELECT memory_fts.rowid, {BM25} AS score FROM memory_fts WHERE memory_fts MATCH ?"
         " AND +memory_fts.rowid IN (SELECT value FROM json_each(?)) ORDER BY score LIMIT ?",
         [match, json.dumps(rowids.tolist()), limit],
     )
@@ -208,16 +208,16 @@ def _weighed(
     connection: Connection, match_terms: Sequence[str], rows: int
 ) -> tuple[Rowids, Weights]:
     """Rows that hold any term, by rowid, with the sum of the idf of the terms they hold."""
-    postings = [_postings(connection, term) for term in match_terms]
-    size = max((int(found[-1]) + 1 for found in postings if len(found)), default=0)
+    holding = [postings(connection, term) for term in match_terms]
+    size = max((int(found[-1]) + 1 for found in holding if len(found)), default=0)
     total = np.zeros(size, np.float64)
-    for found in postings:
+    for found in holding:
         total[found] += inverse_frequency(rows, len(found))
     hits = np.flatnonzero(total)
     return hits.astype(np.int64, copy=False), total[hits]
 
 
-def _postings(connection: Connection, match_term: str) -> Rowids:
+def postings(connection: Connection, match_term: str) -> Rowids:
     """Rowids in rising order; one text and one parse are faster than a Python tuple per row."""
     (text,) = connection.execute(
         "SELECT group_concat(rowid) FROM memory_fts WHERE memory_fts MATCH ?", (match_term,)
