@@ -156,6 +156,11 @@ async def test_without_a_good_token_nothing_is_answered(
         assert ("WWW-Authenticate" in reply.headers) == (status == 401)
 
 
+async def test_the_probe_of_clients_needs_no_token(user: IndexUser) -> None:
+    reply = await user.send("GET", "/health")
+    assert (reply.status, reply.json["status"], reply.json["service"]) == (200, "ok", "memory-os")
+
+
 async def test_two_headers_must_name_one_token(user: IndexUser) -> None:
     one, two = await user.token("one"), await user.token("two")
     path = "/v1/auth/token/validate"

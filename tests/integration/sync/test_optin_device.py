@@ -13,10 +13,12 @@ from leak_scan import scan_bytes, scan_folders
 from nacl.signing import SigningKey
 from optin_devices import OptInWorld, Owner, opt_in_world
 from small_vault import writer
+from sync_devices import devices
 from vault_harness import OTHER_PASSPHRASE, PASSPHRASE
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.security.envelope import VAULT_DEFAULT
+from memory_manager.sync.engine.errors import SyncOff
 from memory_manager.sync.ledger import roster_log, sealed_rows
 from memory_manager.sync.optin import table
 from memory_manager.sync.optin.approval import Approval, Signatures, approve
@@ -28,6 +30,8 @@ from memory_manager.sync.optin.errors import (
     OptInCountWrong,
 )
 from memory_manager.sync.optin.owner_signature import owner_key
+from memory_manager.sync.optin.requests import file_request
+from memory_manager.sync.optin.service import OptIns
 from memory_manager.sync.optin.verified import VerifiedGrant, verify_grant
 from memory_manager.sync.wire.envelope import Dot, Policy, is_indexable, read_header
 from memory_manager.sync.wire.grants import sign_grant
@@ -339,3 +343,17 @@ async def test_another_device_knows_the_grant_shows_its_own_text_and_takes_the_r
     row = await owner.device.store.read(lambda c: queries.get_row(c, chosen))
     assert row is not None
     assert row.content == OPTED_IN
+
+
+async def test_a_vault_without_a_server_has_nothing_to_opt_in_to(tmp_path: Path) -> None:
+    async with devices(tmp_path) as made:
+        alone = await made.new("alone")
+        chosen = await alone.remember(OPTED_IN)
+        with pytest.raises(SyncOff):
+            await alone.store.write(lambda tx: file_request(tx, chosen, writer()))
+        assert alone.lifecycle is not None
+        opt_ins = OptIns(alone.sync, alone.lifecycle)
+        with pytest.raises(SyncOff):
+            await opt_ins.delivery.round()
+        with pytest.raises(SyncOff):
+            await opt_ins.approve(Approval((chosen,), "", None), PASSPHRASE, writer())

@@ -107,6 +107,18 @@ def test_a_row_of_the_vault_class_breaks_the_policy_whatever_else_is_wrong() -> 
             _check(body)
 
 
+def test_a_flipped_class_bit_makes_no_grant_of_a_vault_row() -> None:
+    """T27 at the index: the bit is part of what both keys signed."""
+    signed = WORLD.sign(WORLD.grant(DOCUMENT, record=b"\x11" * 16))
+    body = offer_of(signed, DOCUMENT.encode())
+    with pytest.raises(ClassPolicyBroken):
+        _check(body)
+    flipped = {**body, "grant": {**body["grant"], "record": "91" + "11" * 15}}
+    with pytest.raises(GrantRefused) as refused:
+        _check(flipped)
+    assert refused.value.reason is GrantReason.DEVICE_SIGNATURE
+
+
 def test_other_bytes_under_a_good_grant_are_refused() -> None:
     body = WORLD.offer(DOCUMENT)
     other = document_of("the staging database is eagle-stg").encode().decode()

@@ -73,6 +73,14 @@ def is_granted(connection: Connection, roster: Roster, record: bytes) -> bool:
     return True
 
 
+def was_taken_back(connection: Connection, record: bytes) -> bool:
+    """Whether our log has a copy of this name that was tombstoned: the server forgets it soon."""
+    found = connection.execute(
+        "SELECT 1 FROM revision WHERE record = ? AND deletion IS NOT NULL", (record,)
+    ).fetchone()
+    return found is not None
+
+
 def _signed(members: Mapping[str, Any]) -> SignedGrant:
     return SignedGrant(
         read_grant(canonical.encode(members["grant"])),

@@ -44,7 +44,7 @@ class IndexHit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckedHits:
-    """``strangers``: hits without a grant; ``unasked``: whether the server said anything else."""
+    """``strangers``: hits that no grant ever covered; ``unasked``: whether the server said more."""
 
     hits: tuple[IndexHit, ...]
     strangers: int
@@ -67,10 +67,9 @@ def check_hits(connection: Connection, roster: Roster, said: Mapping[str, Any]) 
         members = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
         unasked = unasked or frozenset(members) != _HIT
         record = _record(members.get("record"))
-        hit = None if record is None else _known(connection, roster, record, members.get("score"))
-        if hit is None:
-            strangers += 1
-        else:
+        if record is None or not grants_of_copies.is_granted(connection, roster, record):
+            strangers += record is None or not grants_of_copies.was_taken_back(connection, record)
+        elif (hit := _hit_of(connection, record, members.get("score"))) is not None:
             hits.append(hit)
     degraded = said.get("degraded")
     codes = cast("list[object]", degraded) if isinstance(degraded, list) else []
@@ -94,12 +93,11 @@ def _record(value: object) -> bytes | None:
     return record if is_indexable(record) else None
 
 
-def _known(connection: Connection, roster: Roster, record: bytes, score: object) -> IndexHit | None:
-    if not grants_of_copies.is_granted(connection, roster, record):
-        return None
+def _hit_of(connection: Connection, record: bytes, score: object) -> IndexHit | None:
+    """None for a memory that this vault does not show (any more)."""
     memory_id = copies.original_of(connection, record)
     row = None if memory_id is None else queries.get_row(connection, memory_id)
     if row is None or not may_recall(row.envelope, row.metadata, Surface.LOCAL).allowed:
         return None
     number = float(score) if isinstance(score, int | float) else 0.0
-    return IndexHit(row, record, number if math.isfinite(number) else 0.0)
+    return IndexHit(row, record, min(max(number, 0.0), 1.0) if math.isfinite(number) else 0.0)

@@ -47,11 +47,12 @@ def agent_routes(service: IndexService) -> tuple[Route, ...]:
         ("GET", "/recall", _search, 0),
         ("POST", "/recall/context", _context, MAX_BODY_BYTES),
     )
-    return tuple(
+    asked = tuple(
         Route(method, prefix + path, _Asked(service, answer), Access.OWN, body_bytes)
         for method, path, answer, body_bytes in table
         for prefix in _PREFIXES
     )
+    return (Route("GET", "/health", _health, Access.OPEN), *asked)
 
 
 class _Asked:
@@ -68,6 +69,11 @@ class _Asked:
             return await self._answer(self._service, call, token)
         except IndexRefused as error:
             return _refusal(error)
+
+
+async def _health(call: Call) -> web.StreamResponse:
+    """What XMemo clients probe before anything else; open."""
+    return json_answer({"status": "ok", "service": "memory-os", "version": call.host.version})
 
 
 async def _validate(service: IndexService, call: Call, token: AgentToken) -> web.Response:
