@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from memory_manager.cli.errors import EXIT_OK
 from memory_manager.cli.output import counted, facts, size, table
 
 if TYPE_CHECKING:
+    from memory_manager.sync.server.host import Mount, MountFactory, SyncHost
     from memory_manager.sync.server.operator import ServerState
     from memory_manager.sync.server.running import RunningServer
     from memory_manager.sync.server.settings import ServerSettings
@@ -29,7 +32,7 @@ _NOTIFY_PER_DEVICE.
 """
 _SETTINGS = (
     "data", "listen", "public_host", "database_url", "open_registration", "behind_proxy",
-    "tls_cert", "tls_key", "metrics",
+    "tls_cert", "tls_key", "metrics", "models",
 )  # fmt: skip
 
 
@@ -63,6 +66,11 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="anybody who reaches the server may make a vault",
+    )
+    parser.add_argument(
+        "--models",
+        metavar="DIR",
+        help="prepared embedding models: opted-in rows are found by meaning too",
     )
     actions = parser.add_subparsers(metavar="[ACTION]", title="actions", required=False)
     _add_action(
@@ -122,7 +130,6 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     limit_arithmetic_threads(os.environ)  # before the index imports numpy
     from memory_manager.service.hardening import harden_process
     from memory_manager.service.notify import ServiceNotifier
-    from memory_manager.sync.server.index.mount import index_mount
     from memory_manager.sync.server.run import run_server
 
     settings = _settings(arguments, context)
@@ -149,8 +156,26 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         context.console.result(document, text)
         sys.stdout.flush()  # whoever started us waits for it
 
-    run_server(settings, ServiceNotifier(context.environ), ready, mounts=(index_mount(),))
+    run_server(settings, ServiceNotifier(context.environ), ready, mounts=(_index(settings),))
     return EXIT_OK
+
+
+def _index(settings: ServerSettings) -> MountFactory:
+    """The index of opted-in rows, with meaning where a folder of models was given."""
+    from memory_manager.sync.server.index.mount import index_mount
+
+    models = settings.models
+    if models is None:
+        return index_mount()
+
+    @contextlib.asynccontextmanager
+    async def mount(host: SyncHost) -> AsyncGenerator[Mount]:
+        from memory_manager.service.index_embedder import index_embedder
+
+        async with index_embedder(models) as embedder, index_mount(embedder)(host) as mounted:
+            yield mounted
+
+    return mount
 
 
 def give_token(arguments: argparse.Namespace, context: Context) -> int:

@@ -23,7 +23,7 @@ def named_settings(text: str) -> dict[str, str]:
 
 def test_the_example_of_settings_is_complete_and_shows_the_defaults(folder: Path) -> None:
     shown = named_settings((folder / "server.env.example").read_text())
-    examples = {"PUBLIC_HOST", "TLS_CERT", "TLS_KEY", "DATABASE_URL", "METRICS"}
+    examples = {"PUBLIC_HOST", "TLS_CERT", "TLS_KEY", "DATABASE_URL", "METRICS", "MODELS"}
     defaults = ServerSettings(Path("data"))
     kept = {
         name: value

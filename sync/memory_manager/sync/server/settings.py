@@ -82,7 +82,8 @@ class Limits:
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerSettings:
     """One server process. ``public_host`` is what clients put into their URL, ``name:port`` in
-    lower case; None: the listening address. ``metrics`` None: no metrics.
+    lower case; None: the listening address. ``metrics`` None: no metrics. ``models``
+    is a folder of prepared embedding models for opted-in rows; None: found by words only.
     """
 
     data: Path
@@ -94,6 +95,7 @@ class ServerSettings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     metrics: Address | None = None
+    models: Path | None = None
     quotas: Quotas = Quotas()
     limits: Limits = Limits()
 
@@ -166,6 +168,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "tls_cert": Path,
     "tls_key": Path,
     "metrics": parse_address,
+    "models": Path,
 }
 
 
