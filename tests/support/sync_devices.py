@@ -63,6 +63,7 @@ class SyncDevice:
 
     home: VaultHome
     pace: Pace = QUIET
+    limits: Limits = LIMITS
     lifecycle: VaultLifecycle | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +73,7 @@ class SyncDevice:
             self.memories,
             self.journal,
             pace=self.pace,
-            limits=LIMITS,
+            limits=self.limits,
             backoff=quick_backoff,
         )
         self.membership = Membership(self.sync, self.journal)
@@ -184,6 +185,7 @@ class Devices:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.made: list[SyncDevice] = []
+        self.limits = LIMITS
 
     async def new(self, name: str, pace: Pace = QUIET) -> SyncDevice:
         root = self.folder / name
@@ -201,7 +203,7 @@ class Devices:
 
     async def take(self, home: VaultHome, pace: Pace = QUIET) -> SyncDevice:
         """The installation in a folder that is there already."""
-        device = SyncDevice(home, pace)
+        device = SyncDevice(home, pace, self.limits)
         self.made.append(device)
         return await device.open()
 

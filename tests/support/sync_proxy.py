@@ -58,7 +58,8 @@ class Call:
     def query(self) -> Mapping[str, str]:
         return self.request.query
 
-    async def forward(self) -> Answer:
+    async def forward(self, query: Mapping[str, str] | None = None) -> Answer:
+        """The real server's answer, asked with another query if one is given."""
         kept = {
             name: value
             for name, value in self.request.headers.items()
@@ -66,7 +67,8 @@ class Call:
         }
         async with self.proxy.http.request(
             self.method,
-            self.proxy.upstream + self.request.path_qs,
+            self.proxy.upstream + self.request.path,
+            params=self.request.query if query is None else query,
             data=self.body or None,
             headers=kept,
             allow_redirects=False,
