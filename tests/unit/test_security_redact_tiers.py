@@ -5,6 +5,7 @@ Contract: redaction.md 5.1, 5.3, 15.6.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -66,10 +67,21 @@ def test_the_automaton_finds_what_the_expression_finds() -> None:
 
 
 def test_every_anchor_can_stand_inside_a_run() -> None:
-    from memory_manager.security.redact.engine import runs
+    from memory_manager.security.redact.marking import runs
     from memory_manager.security.redact.rules import RULES
 
     for rule in RULES:
         for anchor in rule.anchors:
             padded = "a" * 16 + anchor + "a" * 16
             assert list(runs(padded)) == [(0, len(padded))], (rule.id, anchor)
+
+
+def test_a_rule_that_the_native_engine_reads_counts_no_characters_outside_ascii() -> None:
+    from memory_manager.security.redact.native import COUNTS_CHARACTERS
+    from memory_manager.security.redact.rules import RULES
+
+    for rule in RULES:
+        if COUNTS_CHARACTERS.search(rule.pattern) is None:
+            outside_classes = re.sub(r"\\.|\[(?:\\.|[^\]])*\]", "", rule.pattern)
+            assert "." not in outside_classes, rule.id
+            assert rule.pattern.isascii(), rule.id

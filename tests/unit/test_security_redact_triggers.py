@@ -9,58 +9,108 @@ import re
 
 import pytest
 from secrets_generator import TOKENS, Maker
+from secrets_generator_draw import Draw
+from secrets_generator_harmless import harmless
 
-from memory_manager.security.redact import anchors, engine, labels, sanitize_server_write, views
+from memory_manager.security.redact import (
+    anchors,
+    bip39_words,
+    label_places,
+    labels,
+    marking,
+    sanitize_server_write,
+    views,
+)
 from memory_manager.security.redact.labels import Family, classify
-from memory_manager.security.redact.triggers import PATTERNS, Trigger
+from memory_manager.security.redact.triggers import PATTERNS, SEED_WORD, Trigger
 
 
-def _broken_texts() -> list[str]:
+def _texts() -> list[str]:
     make = Maker("triggers")
-    texts: list[str] = []
+    texts = [text for _, text in harmless(Draw("triggers"))]
     for draw in TOKENS.values():
         token = draw(make).text
         half = len(token) // 2
-        for between in ("\n", "\n    ", " \\\n", "\n> ", '" + "', "' '", '" .\n  "', " ", "*/ /*"):
+        for between in ("\n", "\n    ", " \\\n", "\n> ", '" + "', "' '", " ", "*/ /*", "\\n", "é"):
             texts.append(f'x = "{token[:half]}{between}{token[half:]}"')
         texts.append("key " + " ".join(token[:40]) + " end")
-        texts.append(token.replace("_", "%5F").replace("-", "\\u002d"))
     return texts
 
 
-def test_a_reading_that_finds_something_has_its_trigger() -> None:
-    met: set[Trigger] = set()
-    for text in _broken_texts():
-        spans = engine.runs(text)
-        every = {"lines": False, "quotes": False, "blanks": False}
-        for name, trigger in (
-            ("lines", Trigger.BREAK),
-            ("quotes", Trigger.QUOTES),
-            ("blanks", Trigger.BLANK),
-        ):
-            alone = views.joined(text, spans, **{**every, name: True})
-            if alone is not None and alone.edited != getattr(
-                views.joined(text, spans, **every), "edited", None
-            ):
-                met.add(trigger)
-                assert re.search(PATTERNS[trigger], text), (trigger, text)
-        if views.unescaped(text) is not None:
-            met.add(Trigger.ESCAPE)
-            assert re.search(PATTERNS[Trigger.ESCAPE], text)
-    assert met == {Trigger.BREAK, Trigger.QUOTES, Trigger.BLANK, Trigger.ESCAPE}
+def test_a_row_of_words_of_a_seed_phrase_has_its_trigger() -> None:
+    pattern = re.compile(PATTERNS[Trigger.WORDS].encode())
+    assert all(re.fullmatch(SEED_WORD, word) for word in bip39_words.WORDS)
+    for between in (" ", ", ", "\n- ", " 7. ", "\u3000", '", "'):
+        for size in (12, 24):
+            for start in range(0, 2048 - size, size):
+                words = list(bip39_words.WORDS)[start : start + size]
+                assert pattern.search(between.join(words).encode()), words
+    assert not pattern.search(b"the port of the service and the name of the host for the log " * 9)
+
+
+def test_the_kinds_of_characters_tell_what_the_expressions_find() -> None:
+    run = re.compile(r"[!#-&*-;=?-Z_a-z~|]{16,}")
+    for text in _texts():
+        marks = marking.marked(text)
+        assert len(marks) == len(text)
+        assert marking.runs(text, marks) == [found.span() for found in run.finditer(text)]
+        row = re.search(r"(?: [0-9A-Za-z_./+=:~-]){15}", text)
+        assert marking.has_row_of_singles(marks) or row is None
+    assert not marking.has_row_of_singles(marking.marked("a plain line of a note"))
+    assert marking.has_controls(marking.marked("a\x1b[31m"))
+    assert not marking.has_controls(marking.marked("tab\tline\r\né"))
+
+
+def test_folding_replaces_drops_and_keeps_places() -> None:
+    def folded(text: str) -> tuple[str, tuple[int, int]] | None:
+        view = views.normalised(text, marking.marked(text))
+        return None if view is None else (view.text, view.raw_span(0, len(view.text)))
+
+    assert folded("plain\ttext") is None
+    assert folded("café 日本") is None
+    assert folded("a\u200bb — c") == ("ab - c", (0, 7))
+    assert folded("tо\u0301ken…") == ("to\u0301ken...", (0, 7))
+    assert folded("a\x1b[31mb\x00c") == ("abc", (0, 9))
+    many = "".join(chr(code) for code in range(0xFF21, 0xFF21 + 26)) * 2
+    many += "".join(chr(code) for code in range(0x1D400, 0x1D434))
+    many += "\u200b" + "".join(chr(code) for code in range(0xE0020, 0xE0070))
+    assert len(set(many)) > 2 * views.MAX_REPLACED
+    found = folded(many)
+    assert found is not None
+    assert found[0][:26] == "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    assert found[0].isascii()
 
 
 def test_the_native_gate_says_what_may_be_left_out() -> None:
     pytest.importorskip("hyperscan", reason="the native tier is an extra")
     assert anchors.use_native_database(anchors.compile_native_database())
     try:
-        plain = anchors.find_anchors("We moved the worker to the other queue.")
-        assert not any(plain.may(trigger) for trigger in Trigger)
-        assert not plain.seen
-        assert anchors.find_anchors("a \\x41 b").may(Trigger.ESCAPE)
+        for text in ("We moved the worker to the other queue.", "Die Brücke — la señal", "日本の"):
+            plain = anchors.find_anchors(text)
+            assert not any(plain.may(trigger) for trigger in Trigger)
+            assert not plain.seen
+            assert not plain.has_vendors
+        assert "token" in anchors.find_anchors("Ein TOKEN für später").seen
+        assert "пароль" in anchors.find_anchors("наш ПАРОЛЬ").seen
+        assert "pat" not in anchors.find_anchors("a path and a Pattern").seen
+        assert "pat" in anchors.find_anchors("MY_PAT or githubPat").seen
+        assert anchors.find_anchors("to\u212aen is here").seen >= {"token"}
     finally:
         anchors.use_portable_tier()
     assert all(anchors.find_anchors("We moved.").may(trigger) for trigger in Trigger)
+
+
+def test_a_part_of_a_word_is_no_label() -> None:
+    for text, anchor, alone in (
+        ("path", "pat", False), ("spat", "pat", False), ("pat", "pat", True),
+        ("_pat2", "pat", True), ("githubPat", "pat", True), ("GITHUB_PAT", "pat", True),
+        ("épat", "pat", False),
+        ("paté", "pat", False), ("MYPAT", "pat", True), ("patKey", "pat", True),
+    ):  # fmt: skip
+        place = text.lower().index(anchor)
+        assert label_places.is_part_of_word(text, place, len(anchor)) is not alone, text
+        pattern = re.compile(label_places.expression(anchor))
+        assert pattern.search(text.encode()) is not None or not alone
 
 
 def test_only_names_are_remembered() -> None:

@@ -9,14 +9,21 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
-from memory_manager.security.redact import carriers, key_material, native
+from memory_manager.security.redact import (
+    carriers,
+    commands,
+    credential_files,
+    key_material,
+    label_places,
+    native,
+)
 from memory_manager.security.redact.gate import (
     Gate,
     Match,
     lower_same_length,
+    places_of,
     portable_gate,
 )
-from memory_manager.security.redact.labelled import LABEL_ANCHORS
 from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.rules import RULES
 from memory_manager.security.redact.triggers import PATTERNS, Trigger
@@ -25,36 +32,30 @@ _BY_ANCHOR: Final[dict[str, tuple[Rule, ...]]] = {}
 for _rule in RULES:
     for _anchor in _rule.anchors:
         _BY_ANCHOR[_anchor] = (*_BY_ANCHOR.get(_anchor, ()), _rule)
-_LABELS: Final = frozenset(LABEL_ANCHORS)
-ANCHORS: Final = tuple(sorted(_BY_ANCHOR.keys() | _LABELS | carriers.HINTS | key_material.HINTS))
+_LABELS: Final = frozenset(label_places.LABEL_ANCHORS)
+HINTS: Final = carriers.STARTERS | commands.STARTERS | credential_files.HINTS | key_material.HINTS
+"""Literals that readers ask for."""
+ANCHORS: Final = tuple(sorted(_BY_ANCHOR.keys() | _LABELS | HINTS))
 _RULES_OF: Final = tuple(_BY_ANCHOR.get(anchor, ()) for anchor in ANCHORS)
 _NUMBER_OF: Final = {rule: number for number, rule in enumerate(RULES)}
 _IS_LABEL: Final = tuple(anchor in _LABELS for anchor in ANCHORS)
-
-
-_READ: Final = _LABELS | carriers.HINTS | key_material.HINTS
+_IS_WHOLE: Final = tuple(anchor in label_places.WHOLE for anchor in ANCHORS)
+_ANCHOR_NUMBER: Final = {anchor: number for number, anchor in enumerate(ANCHORS)}
+_ANCHORS_OF_RULE: Final = tuple(
+    tuple(_ANCHOR_NUMBER[anchor] for anchor in rule.anchors) for rule in RULES
+)
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Found:
-    """Which anchors stand where in one text; ``lowered`` is the text in lower case, as long.
+    """Which anchors stand where in one text, as the portable gate tells."""
 
-    Of the literals of vendors only those are sure to be known whose rules may match.
-    """
+    __slots__ = ("_lowered", "_matches", "seen", "text")
 
-    __slots__ = ("_matches", "_possible", "_triggers", "lowered", "seen")
-
-    def __init__(
-        self,
-        lowered: str,
-        matches: list[Match],
-        possible: frozenset[int] | None = None,
-        triggers: frozenset[int] | None = None,
-    ) -> None:
-        self.lowered = lowered
+    def __init__(self, text: str, lowered: str, matches: list[Match]) -> None:
+        self.text = text
+        self._lowered: str | None = lowered
         self._matches = matches
-        self._possible = possible
-        self._triggers = triggers
         self.seen = (
             frozenset([ANCHORS[number] for number in {number for _, number in matches}])
             if matches
@@ -62,35 +63,89 @@ class Found:
         )
 
     @property
+    def lowered(self) -> str:
+        """The text in lower case, as long."""
+        if self._lowered is None:
+            self._lowered = lower_same_length(self.text)
+        return self._lowered
+
+    @property
     def has_vendors(self) -> bool:
         """Whether a rule of the registry may match."""
-        return bool(self._matches) if self._possible is None else bool(self._possible)
+        return bool(self._matches)
 
     def may(self, trigger: Trigger) -> bool:
         """Whether the reading that the trigger stands for may find something."""
-        return self._triggers is None or trigger in self._triggers
+        return True
 
     def vendors(self) -> Iterator[tuple[int, str, tuple[Rule, ...]]]:
         """(position, anchor, rules to try there), positions ascending."""
-        if not self.has_vendors:
-            return
         for position, number in self._matches:
             rules = _RULES_OF[number]
-            if rules and self._possible is not None:
-                rules = tuple(rule for rule in rules if _NUMBER_OF[rule] in self._possible)
             if rules:
                 yield position, ANCHORS[number], rules
 
     def labels(self) -> Iterator[tuple[int, str]]:
         """(position, literal a label contains), positions ascending."""
+        text = self.text
         for position, number in self._matches:
             if _IS_LABEL[number]:
-                yield position, ANCHORS[number]
+                anchor = ANCHORS[number]
+                if not _IS_WHOLE[number] or not label_places.is_part_of_word(
+                    text, position, len(anchor)
+                ):
+                    yield position, anchor
+
+
+class NativeFound(Found):
+    """The same from the native gate; places are looked up when they are asked for.
+
+    ``seen`` and ``vendors`` leave out the literals of vendors none of whose rules can match.
+    """
+
+    __slots__ = ("_numbers", "_possible", "_triggers")
+
+    def __init__(self, text: str, answer: native.Answer) -> None:
+        self.text = text
+        self._lowered = None
+        self._matches = []
+        self._possible = answer.rules
+        self._triggers = answer.triggers
+        self._numbers = answer.anchors
+        self.seen = frozenset([ANCHORS[number] for number in answer.anchors])
+
+    @property
+    def has_vendors(self) -> bool:
+        return bool(self._possible)
+
+    def may(self, trigger: Trigger) -> bool:
+        return trigger in self._triggers
+
+    def vendors(self) -> Iterator[tuple[int, str, tuple[Rule, ...]]]:
+        if not self._possible:
+            return
+        wanted = {number for rule in self._possible for number in _ANCHORS_OF_RULE[rule]}
+        rules_of = {
+            number: tuple(r for r in _RULES_OF[number] if _NUMBER_OF[r] in self._possible)
+            for number in wanted
+        }
+        for position, number in places_of(self.lowered, ANCHORS, wanted):
+            yield position, ANCHORS[number], rules_of[number]
+
+    def labels(self) -> Iterator[tuple[int, str]]:
+        wanted = [number for number in self._numbers if _IS_LABEL[number]]
+        if wanted:
+            self._matches = places_of(self.lowered, ANCHORS, wanted)
+            yield from super().labels()
 
 
 # the literals of vendors are left out: there the rules themselves are looked for
 _CONTENT: Final = native.Content(
-    RULES, ANCHORS, tuple(anchor in _READ for anchor in ANCHORS), PATTERNS
+    RULES,
+    ANCHORS,
+    tuple(anchor in _LABELS or anchor in HINTS for anchor in ANCHORS),
+    tuple(anchor in label_places.WHOLE and anchor not in HINTS for anchor in ANCHORS),
+    PATTERNS,
 )
 
 
@@ -107,13 +162,13 @@ class _Tier:
 
 def find_anchors(text: str) -> Found:
     """One pass of the gate over the text."""
-    lowered = lower_same_length(text)
     fast = _Tier.native
     if fast is not None:
-        answer = fast.find(text, lowered)
+        answer = fast.find(text)
         if answer is not None:
-            return Found(lowered, *answer)
-    return Found(lowered, _gate().find(lowered))
+            return NativeFound(text, answer)
+    lowered = lower_same_length(text)
+    return Found(text, lowered, _gate().find(lowered))
 
 
 def native_is_possible() -> bool:

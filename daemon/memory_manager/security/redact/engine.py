@@ -12,40 +12,44 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from memory_manager.security.redact import carriers, key_material, views
+from memory_manager.security.redact import (
+    carriers,
+    commands,
+    credential_files,
+    key_material,
+    views,
+)
 from memory_manager.security.redact.anchors import Found, find_anchors
 from memory_manager.security.redact.labelled import labelled_secrets
 from memory_manager.security.redact.late import late
+from memory_manager.security.redact.marking import marked, runs
 from memory_manager.security.redact.placeholders import is_filled_body, is_placeholder
 from memory_manager.security.redact.result import Severity, severity_rank
 from memory_manager.security.redact.rule import Hit, Rule
-from memory_manager.security.redact.triggers import QUADS, Trigger
+from memory_manager.security.redact.triggers import Trigger
 from memory_manager.security.redact.validators import VALIDATORS
 
 MIN_CHARACTERS: Final = 8
 MAX_STEPS: Final = 4_000_000
 MAX_DECODING_DEPTH: Final = 2
-MIN_RUN: Final = 16
+MIN_CODED_RUN: Final = 20
+MIN_HEX_RUN: Final = 32
 MIN_KEY_RUN: Final = 30
 MIN_LINE: Final = 60
 MAX_JUDGED: Final = 96
 _OF_THE_BODY: Final = frozenset({"secret_key_body", "random_body", "mixed", "mixed_digits"})
 
-_RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
-# no possessive groups: CPython before 3.11.5 matches them wrongly
-_RUN: Final = late(rf"[{_RUN_CLASS}]{{{MIN_RUN},}}")
-_RUN_MARKS: Final = bytes(
-    97 if re.fullmatch(f"[{_RUN_CLASS}]", chr(code)) else 32 for code in range(256)
-)
-_RUN_OF_MARKS: Final = b"a" * MIN_RUN
 _BASE64_RUN: Final = late(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 # base64 as mail and `base64` write it, lines of one width
 _BASE64_LINES: Final = late(
     r"(?<![0-9A-Za-z+/=])[A-Za-z0-9+/]{60,76}(?:\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{60,76})*"
     r"\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{1,76}={0,2}(?![0-9A-Za-z+/=])"
 )
-_FORM_WORDS: Final = late(views.FORM_WORDS, re.IGNORECASE)
+# two groups of four that stand for three characters of text each, as in every encoded secret
+QUADS: Final = r"(?:[CDI-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){2}"
 _QUADS: Final = late(QUADS)
+_CODED: Final = late(QUADS + r"|[0-9a-fA-F]{32}")
+_LONG_HEX: Final = late(r"[0-9a-fA-F]{32}")
 _LINE_START: Final = late(r"\r?\n[ \t>|#*-]{0,8}")
 _HEX_RUN: Final = late(r"(?:[0-9a-fA-F]{2}){16,}")
 _TOKEN_RUN: Final = late(r"[0-9A-Za-z_-]*")
@@ -76,38 +80,31 @@ def _compiled(rule: Rule) -> re.Pattern[str]:
 
 def scan(text: str, budget: Budget) -> list[Hit]:
     """Hits in all views of one text without marks, as raw spans; may overlap."""
-    anchored = find_anchors(text)
-    may = anchored.may
-    wanted = anchored.has_vendors or may(Trigger.LONG) or may(Trigger.ENCODED)
-    spans = runs(text) if wanted or may(Trigger.BLANK) else []
-    hits = list(scan_view(text, budget, spans, anchored))
-    folded = views.normalised(text) if may(Trigger.CONTROL) else None
+    found = find_anchors(text)
+    marks = marked(text)
+    spans = runs(text, marks)
+    hits = list(scan_view(text, budget, spans, found))
+    folded = views.normalised(text, marks)
     base = text
     if folded is not None:
-        hits += _mapped(folded, scan_view(folded.text, budget))
+        found = find_anchors(folded.text)
+        hits += _mapped(folded, scan_view(folded.text, budget, None, found))
         base = folded.text
-    decoded = views.unescaped(base) if may(Trigger.ESCAPE) or folded is not None else None
+    decoded = views.unescaped(base)
     if decoded is not None:
         view, left = decoded
-        found = list(_mapped(view, scan_view(view.text, budget)))
-        found += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
-        hits += found if folded is None else _mapped(folded, found)
-    if may(Trigger.FORM) or folded is not None:
-        if "+" in base and _FORM_WORDS.search(base):
-            hits += _form_hits(base, budget, folded)
-    together = views.joined(
-        text,
-        spans,
-        lines=may(Trigger.BREAK),
-        quotes=may(Trigger.QUOTES),
-        blanks=bool(spans) and may(Trigger.BLANK),
-    )
+        inner = list(_mapped(view, scan_view(view.text, budget)))
+        inner += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
+        hits += inner if folded is None else _mapped(folded, inner)
+    if "+" in base and views.FORM_PLUS.search(base):
+        hits += _form_hits(base, budget, folded)
+    together = views.joined(text, spans, marks)
     if together is not None:
         for hit in vendor_hits(together.text, find_anchors(together.text), budget):
             # a joined word in front would make any token look prefixed
             if hit.rule != "prefixed-token" and together.crosses_edit(hit.start, hit.end):
                 hits += _mapped(together, (hit,))
-    if spans and may(Trigger.ENCODED):
+    if spans:
         hits += encoded_hits(text, budget, 0, spans)
     return hits
 
@@ -136,27 +133,29 @@ def scan_view(
     budget.charge(len(text))
     if found is None:
         found = find_anchors(text)
-    lowered, seen = found.lowered, found.seen
     yield from vendor_hits(text, found, budget, spans)
     if found.may(Trigger.WORDS):
-        yield from key_material.seed_phrases(lowered)
+        yield from key_material.seed_phrases(text)
     if "://" in text:
         yield from carriers.url_userinfo(text)
-    if found.may(Trigger.PGPASS):
-        yield from carriers.pgpass_lines(text)
-    plain = lowered.isascii()
-    if not seen and plain:
+    if text.count(":") >= credential_files.PGPASS_COLONS:
+        yield from credential_files.pgpass_lines(text)
+    seen = found.seen
+    if not seen:
         return
-    if not plain or not seen.isdisjoint(key_material.HINTS):
+    if not seen.isdisjoint(key_material.HINTS):
         yield from key_material.armoured_blocks(text, seen)
         yield from key_material.jwk_members(text, seen)
-        yield from key_material.recovery_codes(lowered, seen)
-    yield from labelled_secrets(text, lowered, found.labels(), budget.charge)
+    if not seen.isdisjoint(key_material.CODES_HINTS):
+        yield from key_material.recovery_codes(found.lowered)
+    yield from labelled_secrets(text, found.labels(), budget.charge)
+    if not seen.isdisjoint(credential_files.STARTERS):
+        yield from credential_files.credential_files(text, seen)
     if not seen.isdisjoint(carriers.STARTERS):
-        yield from carriers.credential_files(text, seen)
         yield from carriers.authorization(text, seen)
         yield from carriers.cookies(text, seen)
-        yield from carriers.command_lines(text, lowered, seen)
+    if not seen.isdisjoint(commands.STARTERS):
+        yield from commands.command_lines(text, found.lowered, seen)
 
 
 def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
@@ -165,24 +164,11 @@ def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
     found = find_anchors(text)
     yield from vendor_hits(text, found, budget)
     yield from key_material.armoured_blocks(text, found.seen)
-    yield from key_material.seed_phrases(found.lowered)
-    yield from labelled_secrets(text, found.lowered, found.labels(), budget.charge, strict=True)
+    if found.may(Trigger.WORDS):
+        yield from key_material.seed_phrases(text)
+    yield from labelled_secrets(text, found.labels(), budget.charge, strict=True)
     if "://" in text:
         yield from carriers.url_userinfo(text)
-
-
-def runs(text: str) -> list[tuple[int, int]]:
-    """Unbroken runs of token characters, long enough to hold a token."""
-    if not text.isascii():
-        return [found.span() for found in _RUN.finditer(text)]
-    marked = text.encode().translate(_RUN_MARKS)
-    spans: list[tuple[int, int]] = []
-    start = marked.find(_RUN_OF_MARKS)
-    while start >= 0:
-        end = marked.find(b" ", start)
-        spans.append((start, end if end >= 0 else len(marked)))
-        start = marked.find(_RUN_OF_MARKS, spans[-1][1])
-    return spans
 
 
 def vendor_hits(
@@ -195,9 +181,12 @@ def vendor_hits(
     stretches = runs(text) if spans is None else spans
     if not stretches:
         return
-    for start, end in stretches if found.may(Trigger.LONG) else ():
-        if end - start >= MIN_KEY_RUN:
+    for start, end in stretches:
+        # all of them hold capitals; a path or an address in small letters is passed over
+        if end - start >= MIN_KEY_RUN and not text[start:end].islower():
             yield from key_material.long_run_keys(text, start, end)
+    if not found.has_vendors:
+        return
     covered: dict[str, int] = {}
     index = 0
     for position, anchor, rules in found.vendors():
@@ -279,13 +268,17 @@ def encoded_hits(
     text: str, budget: Budget, depth: int, spans: Iterable[tuple[int, int]]
 ) -> Iterator[Hit]:
     """Base64 and hex runs whose decoded text holds a secret; the whole run is removed."""
-    stretches = list(spans)
+    stretches = [
+        (start, end)
+        for start, end in spans
+        if end - start >= MIN_CODED_RUN and _may_be_coded(text[start:end])
+    ]
+    if not stretches:
+        return
     wrapped: set[tuple[int, int]] = set()
     if "\n" in text and any(end - start >= MIN_LINE for start, end in stretches):
         wrapped.update(found.span() for found in _BASE64_LINES.finditer(text))
     for start, end in [*sorted(wrapped), *stretches]:
-        if end - start < 20:
-            continue
         whole = (start, end) in wrapped
         for found in (_BASE64_LINES if whole else _BASE64_RUN).finditer(text, start, end):
             run = _LINE_START.sub("", found[0]) if whole else found[0]
@@ -310,6 +303,13 @@ def encoded_hits(
                     ),
                 )
                 yield Hit(*found.span(), worst.rule, worst.severity, worst.specificity)
+
+
+def _may_be_coded(run: str) -> bool:
+    """Whether a run may hold text in base64, which has letters of both cases, or in hex."""
+    if run.islower() or run.isupper():
+        return len(run) >= MIN_HEX_RUN and _LONG_HEX.search(run) is not None
+    return _CODED.search(run) is not None
 
 
 def _from_base64(run: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 Match = tuple[int, int]
@@ -104,6 +104,20 @@ def _node_pattern(node: dict[str, Any]) -> str:
     if "" in node:
         return "(?:" + body + ")?"
     return body
+
+
+def places_of(lowered: str, anchors: Sequence[str], numbers: Iterable[int]) -> list[Match]:
+    """The same for a few anchors, looked for one by one."""
+    found: list[tuple[int, int, int]] = []
+    find = lowered.find
+    for number in numbers:
+        anchor = anchors[number]
+        position = find(anchor)
+        while position >= 0:
+            found.append((position, -len(anchor), number))
+            position = find(anchor, position + 1)
+    found.sort()
+    return [(position, number) for position, _, number in found]
 
 
 def lower_same_length(text: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Set
 from typing import Final
 
 from memory_manager.security.redact.bip39_words import WORDS
+from memory_manager.security.redact.gate import lower_same_length
 from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder
 from memory_manager.security.redact.randomness import MIN_CHARACTERS_PER_RUN, case_runs
@@ -152,24 +153,23 @@ def _putty_end(text: str, start: int) -> int:
 
 
 _WORD: Final = late(r"[a-z]+")
+_WORDS_IN_BYTES: Final = frozenset(word.encode() for word in WORDS)
+_LETTERS: Final = bytes(
+    code if 97 <= code <= 122 else code + 32 if 65 <= code <= 90 else 32 for code in range(256)
+)
 _MNEMONIC_SIZES: Final = (24, 21, 18, 15, 12)
 _MNEMONIC_LABEL: Final = late(
     r"seed|mnemonic|recovery|phrase|wallet|backup words|bip-?39|助记词|semente|semilla|シード"
 )
-_LETTERS_ONLY: Final = {
-    code: " " for code in range(128) if not chr(code).isalpha() and chr(code) != " "
-}
 _LABEL_END: Final = late(r"[\s\"'`*]{0,4}[:=：][\s\"'`*\[({]{0,6}")
 _BETWEEN_WORDS: Final = late(r"[\s,;|\"'.)(:\d\\\[\]#*-]{0,12}")
 
 
-def seed_phrases(lowered: str) -> Iterator[Hit]:
+def seed_phrases(text: str) -> Iterator[Hit]:
     """BIP-39 phrases: list words in a row with a valid checksum, a label, or a line alone."""
-    words = (
-        lowered.translate(_LETTERS_ONLY).split() if lowered.isascii() else _WORD.findall(lowered)
-    )
-    if not _twelve_in_a_row(words):
+    if not _twelve_in_a_row(text.encode("utf-8", "surrogatepass").translate(_LETTERS).split()):
         return
+    lowered = lower_same_length(text)
     tokens = list(_WORD.finditer(lowered))
     run: list[re.Match[str]] = []
     for token in tokens:
@@ -184,16 +184,16 @@ def seed_phrases(lowered: str) -> Iterator[Hit]:
     yield from _phrases_in(lowered, run)
 
 
-def _twelve_in_a_row(words: list[str]) -> bool:
+def _twelve_in_a_row(words: list[bytes]) -> bool:
     """Whether twelve list words stand in a row: every twelfth word is looked at first."""
     for index in range(11, len(words), 12):
-        if words[index] not in WORDS:
+        if words[index] not in _WORDS_IN_BYTES:
             continue
         low = index
-        while low > 0 and words[low - 1] in WORDS:
+        while low > 0 and words[low - 1] in _WORDS_IN_BYTES:
             low -= 1
         high = index
-        while high + 1 < len(words) and words[high + 1] in WORDS:
+        while high + 1 < len(words) and words[high + 1] in _WORDS_IN_BYTES:
             high += 1
         if high - low >= 11:
             return True
@@ -380,7 +380,7 @@ _CODES_HEADING: Final = late(
 _CODE: Final = late(r"(?:[0-9a-z]{3,8}(?:[- ][0-9a-z]{3,8}){1,5}|[0-9]{6,12}|[0-9a-z]{8,16})")
 
 
-_CODES_HINTS: Final = frozenset(
+CODES_HINTS: Final = frozenset(
     {
         "recovery",
         "backup",
@@ -391,16 +391,28 @@ _CODES_HINTS: Final = frozenset(
         "2fa",
         "mfa",
         "reserve",
+        "code de",
         "codes de",
         "codigo",
+        "código",
         "wiederherstellung",
+        "резервные коды",
+        "恢复代码",
+        "恢復代碼",
+        "备用验证码",
+        "リカバリーコード",
+        "バックアップコード",
+        "복구 코드",
+        "kurtarma kodlar",
     }
 )
 
 
-def recovery_codes(lowered: str, seen: Set[str]) -> Iterator[Hit]:
-    """Two or more codes under a heading that calls them recovery or backup codes."""
-    if _CODES_HINTS.isdisjoint(seen) and lowered.isascii():
+def recovery_codes(lowered: str) -> Iterator[Hit]:
+    """Two or more codes under a heading that calls them recovery or backup codes; for texts with
+    one of ``CODES_HINTS``.
+    """
+    if "cod" not in lowered and "key" not in lowered and lowered.isascii():
         return
     headings = list(_CODES_HEADING.finditer(lowered))
     if not headings:
@@ -439,6 +451,6 @@ def _codes_after(lowered: str, start: int, end: int) -> Iterator[Hit]:
 
 
 HINTS: Final = frozenset(
-    {"begin ", "private", "putty-user-key-file-", '"kty', "'kty"} | _CODES_HINTS
+    {"begin ", "private", "putty-user-key-file-", '"kty', "'kty"} | CODES_HINTS
 )
 """Literals that the readers above ask for; the gate looks them all up in one pass."""

@@ -244,19 +244,13 @@ SECRET_PHRASES: Final = (
 STEMS: Final = (
     "pass",
     "pwd",
-    "pw",
-    "psw",
-    "psk",
     "secret",
     "token",
     "key",
     "auth",
     "cred",
     "bearer",
-    "jwt",
     "cookie",
-    "session",
-    "mdp",
     "kennwort",
     "senha",
     "contrase",
@@ -283,9 +277,11 @@ STEMS: Final = (
     "lösenord",
     "passord",
     "adgangskode",
-    "pat",
 )
-"""Lower-case literals that start the reading of a label; every word above contains one of them."""
+"""Lower-case literals that start the reading of a label; with the next ones every word above
+contains one of them."""
+WHOLE_STEMS: Final = frozenset("pw psw pswd psk mdp pat jwt".split())
+"""The same for literals that are a whole word of a label, or stand inside other words by chance."""
 
 VENDOR_WORDS: Final = frozenset(
     "abstractapi abuseipdb accuweather adafruit adobe adyen agora ahrefs aikido airbrake airtable "

@@ -64,7 +64,8 @@ def label_words(label: str) -> list[str]:
 
 
 MAX_REMEMBERED: Final = 2048
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z_.-]{0,39}")
+_NAME: Final = re.compile(r"[A-Za-z_.-]{1,40}")
+_WORD_BEFORE: Final = re.compile(r"[A-Za-z-]{0,20}")
 
 
 def classify(label: str) -> Family:
@@ -77,6 +78,28 @@ def classify(label: str) -> Family:
 def remembered(label: str) -> Family:
     """``classify`` for names only."""
     return _classified(label)
+
+
+def qualified(label: str, qualifier: str) -> Family:
+    """The family of a label with the word before it: "api key", "public key"."""
+    is_name = _NAME.fullmatch(label) is not None or label in _PHRASES
+    if is_name and _WORD_BEFORE.fullmatch(qualifier) is not None:
+        return _known(label, qualifier)
+    return _qualified(label, qualifier)
+
+
+@functools.lru_cache(MAX_REMEMBERED)
+def _known(label: str, qualifier: str) -> Family:
+    return _qualified(label, qualifier)
+
+
+def _qualified(label: str, qualifier: str) -> Family:
+    family = classify(label)
+    if family is not Family.PASSWORD and qualifier and label != "PAT":
+        both = classify(f"{qualifier}_{label}")
+        if family is Family.NONE or both is Family.NONE or both > family:
+            return both
+    return family
 
 
 def _classified(label: str) -> Family:
@@ -122,6 +145,7 @@ def _phrase(label: str) -> Family:
     return Family.NONE
 
 
+_PHRASES: Final = frozenset(PASSWORD_PHRASES + SECRET_PHRASES)
 _PLAIN_PASSWORD: Final = tuple(phrase for phrase in PASSWORD_PHRASES if phrase.isascii())
 _PLAIN_SECRET: Final = tuple(phrase for phrase in SECRET_PHRASES if phrase.isascii())
 

@@ -10,89 +10,90 @@ Contract: redaction.md 5.1, 5.3.
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import hashlib
 import importlib
 import platform
 import re
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final
 
-from memory_manager.security.redact.gate import Match
+from memory_manager.security.redact import label_places
 from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.ruleset import RULESET_VERSION
 
-_MAGIC: Final = b"memlocket-rules-2\n"
+_MAGIC: Final = b"memlocket-rules-3\n"
 _DIGEST_BYTES: Final = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Content:
-    """What a database looks for; ``wanted`` says which anchors are needed beside their rules."""
+    """What a database looks for; ``wanted`` says which anchors are needed beside their rules,
+    ``whole`` which of them as words of their own only.
+    """
 
     rules: Sequence[Rule]
     anchors: Sequence[str]
     wanted: Sequence[bool]
+    whole: Sequence[bool]
     triggers: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """Numbers of what may stand in a text: rules, anchors beside those of rules, triggers."""
+
+    rules: frozenset[int]
+    anchors: Sequence[int]
+    triggers: frozenset[int]
+
+
+_NONE: Final[frozenset[int]] = frozenset()
+NOTHING: Final = Answer(_NONE, (), _NONE)
+# the only letter outside ASCII that is one inside it in lower case
+_KELVIN: Final = "\u212a"
 
 
 class NativeGate:
     """A loaded database.
 
-    ``find`` answers None for what it leaves to the portable gate: a text that is not ASCII, whose
-    letters this engine cannot fold, and a moment in which another thread uses the scratch space.
+    ``find`` answers None for what it leaves to the portable gate: a text with a letter that this
+    engine cannot fold, and a moment in which another thread uses the scratch space.
     """
 
     def __init__(self, package: Any, database: Any, content: Content):
-        self._package = package
         self._database = database
         self._scratch = package.Scratch(database)
         database.scratch = self._scratch
         self._lock = threading.Lock()
         self._rules = len(content.rules)
-        self._anchors = content.anchors
         self._triggers = self._rules + len(content.anchors)
-        number_of = {anchor: number for number, anchor in enumerate(content.anchors)}
-        self._of_rule = tuple(
-            tuple(number_of[anchor] for anchor in rule.anchors) for rule in content.rules
-        )
 
-    def find(
-        self, text: str, lowered: str
-    ) -> tuple[list[Match], frozenset[int], frozenset[int]] | None:
-        """Places of anchors, and the numbers of the rules and triggers that may match."""
-        if not text.isascii() or not self._lock.acquire(blocking=False):
+    def find(self, text: str) -> Answer | None:
+        """What may stand in the text: nothing else does."""
+        if text.isascii():
+            data = text.encode()
+        elif _KELVIN in text:
+            return None
+        else:
+            data = text.encode("utf-8", "surrogatepass")
+        if not self._lock.acquire(blocking=False):
             return None
         ids: list[int] = []
         try:
-            self._database.scan(text.encode(), match_event_handler=_note, context=ids)
+            self._database.scan(data, match_event_handler=_note, context=ids)
         finally:
             self._lock.release()
         if not ids:
-            return [], _NONE, _NONE
+            return NOTHING
         first, last = self._rules, self._triggers
-        ids.sort()
-        low, high = bisect.bisect_left(ids, first), bisect.bisect_left(ids, last)
-        rules = frozenset(ids[:low]) if low else _NONE
-        triggers = frozenset([number - last for number in ids[high:]])
-        wanted = {number - first for number in ids[low:high]}
-        for number in rules:
-            wanted.update(self._of_rule[number])
-        found: list[tuple[int, int, int]] = []
-        find = lowered.find
-        for number in wanted:
-            anchor = self._anchors[number]
-            position = find(anchor)
-            while position >= 0:
-                found.append((position, -len(anchor), number))
-                position = find(anchor, position + 1)
-        found.sort()
-        return [(position, number) for position, _, number in found], rules, triggers
-
-
-_NONE: Final[frozenset[int]] = frozenset()
+        return Answer(
+            frozenset([number for number in ids if number < first]),
+            [number - first for number in ids if first <= number < last],
+            frozenset([number - last for number in ids if number >= last]),
+        )
 
 
 def _note(number: int, _start: int, _end: int, _flags: int, context: list[int]) -> None:
@@ -165,32 +166,45 @@ def load_database(data: bytes, content: Content) -> NativeGate | None:
 def _expressions(package: Any, content: Content) -> tuple[list[bytes], list[int], list[int]]:
     once = package.HS_FLAG_SINGLEMATCH | package.HS_FLAG_DOTALL
     expressions: list[bytes] = []
-    flags: list[int] = []
     numbers = list(range(len(content.rules)))
     for rule in content.rules:
-        if rule.lead or _CASELESS_PART.search(rule.pattern):
-            # a pattern that begins before its literal or ignores case: its literals decide
+        if COUNTS_CHARACTERS.search(rule.pattern):
+            # a pattern that ignores case or counts characters of any kind: its literals decide
             literals = b"|".join(_quoted(anchor) for anchor in rule.anchors)
             expressions.append(b"(?i:" + literals + b")")
-            flags.append(once)
         else:
             expressions.append(rule.pattern.encode())
-            flags.append(once)
     first = len(content.rules)
-    for number, anchor in enumerate(content.anchors, first):
-        # only ASCII texts are scanned
-        if content.wanted[number - first] and anchor.isascii():
-            expressions.append(_quoted(anchor))
-            flags.append(once | package.HS_FLAG_CASELESS)
-            numbers.append(number)
+    foreign = "".join(anchor for anchor in content.anchors if not anchor.isascii())
+    forms = _forms_of({character for character in foreign if not character.isascii()})
+    for number, anchor in enumerate(content.anchors):
+        if content.wanted[number]:
+            expressions.append(
+                label_places.expression(anchor)
+                if content.whole[number]
+                else b"(?i:" + b"".join(forms.get(c) or _quoted(c) for c in anchor) + b")"
+            )
+            numbers.append(first + number)
     for number, pattern in enumerate(content.triggers, first + len(content.anchors)):
         expressions.append(pattern.encode())
-        flags.append(once)
         numbers.append(number)
-    return expressions, numbers, flags
+    return expressions, numbers, [once] * len(expressions)
 
 
-_CASELESS_PART: Final = re.compile(r"\(\?i")
+COUNTS_CHARACTERS: Final = re.compile(r"\(\?i|\[\^|\\[WDSwds]")
+
+
+def _forms_of(characters: Set[str]) -> dict[str, bytes]:
+    """For each character the UTF-8 forms of all that are it in lower case, as one expression."""
+    known: dict[str, list[str]] = {character: [character] for character in characters}
+    for code in range(sys.maxunicode + 1):
+        lowered = chr(code).lower()
+        if lowered in known and lowered != chr(code):
+            known[lowered].append(chr(code))
+    return {
+        character: b"(?:" + b"|".join(_quoted(form) for form in forms) + b")"
+        for character, forms in known.items()
+    }
 
 
 def _quoted(literal: str) -> bytes:

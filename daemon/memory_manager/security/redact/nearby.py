@@ -26,11 +26,14 @@ from memory_manager.security.redact.values import (
 
 Span = tuple[int, int]
 REACH: Final = 72
+TELLING_REACH: Final = REACH * 3
 MAX_LETTER_RUNS: Final = 2.2
 MAX_DRAWN_RUNS: Final = 3.4
 MAX_DRAWN_PAIRS: Final = 0.68
 MAX_TABLE_LINES: Final = 40
-_TELLING: Final = late(r"\d|[A-Za-z]{16}")
+_DIGIT: Final = late(r"\d")
+MIN_LONG_WORD: Final = 16
+_LONG_WORD: Final = late(rf"(?<![A-Za-z])[A-Za-z]{{{MIN_LONG_WORD}}}")
 _SENTENCE_END: Final = late(r"[.!?;,](?:\s|$)|[|\n。！？；，]|\\n")
 _TOKEN: Final = late(r"[A-Za-z0-9!#$%&*+./:=?@^_~-]{8,200}")
 _CONNECTED: Final = late(
@@ -76,10 +79,13 @@ _SQL_LITERAL: Final = late(
 _DELIMITERS: Final = ("|", "\t", ";", ",")
 
 
-def next_telling(text: str, start: int) -> int:
-    """Where the next digit or very long word stands: without one near, no value is near."""
-    found = _TELLING.search(text, start)
-    return found.start() if found is not None else len(text) + REACH * 4
+def next_telling(text: str, start: int, stop: int) -> int:
+    """Where the next digit or very long word stands; -1 if there is none before ``stop``."""
+    digit = _DIGIT.search(text, start, stop)
+    word = _LONG_WORD.search(text, start, digit.start() if digit is not None else stop)
+    if word is not None:
+        return word.start()
+    return digit.start() if digit is not None else -1
 
 
 def value_in_sentence(text: str, end: int, family: Family) -> Span | None:
@@ -91,7 +97,9 @@ def value_in_sentence(text: str, end: int, family: Family) -> Span | None:
         if start >= limit:
             return None
         value = found[0].rstrip(".:?")
-        if len(value) < 8 or _NOT_A_VALUE.fullmatch(value) or explains_itself(value, quoted=True):
+        if len(value) < 8 or (len(value) < MIN_LONG_WORD and value.isalpha()):
+            continue  # a word of the sentence
+        if _NOT_A_VALUE.fullmatch(value) or explains_itself(value, quoted=True):
             continue
         connected = (
             not text[end:start].strip(" \t\"'`")

@@ -25,6 +25,7 @@ from memory_manager.security.redact.spans import cut, found_rules, unite
 from memory_manager.security.redact.values import is_secret_value
 
 MAX_ROUNDS: Final = 6
+SEGMENT_STEPS: Final = 500  # what a stretch between two marks costs beside its length
 
 Found = list[tuple[str, Severity]]
 
@@ -48,7 +49,10 @@ def sanitize_server_write(text: str, *, redact_contact_pii: bool = False) -> San
     and SanitizerFailed if the text could not be checked; neither carries any part of it.
     """
     _require_text(text)
-    clean, found = clean_text(text, personal=Personal(contact=redact_contact_pii))
+    personal = Personal(contact=True) if redact_contact_pii else KEEP_PERSONAL
+    clean, found = clean_text(text, personal=personal)
+    if not found:
+        return SanitizeResult(text, False, ())
     return SanitizeResult(clean, clean is not text, count_rules(found))
 
 
@@ -65,7 +69,7 @@ def clean_text(
     sure: bool = False,
 ) -> tuple[str, Found]:
     """The same for one leaf whose key says ``family``; the same object if nothing changed."""
-    if len(text) < MIN_CHARACTERS and family is Family.NONE and personal == KEEP_PERSONAL:
+    if len(text) < MIN_CHARACTERS and family is Family.NONE and personal is KEEP_PERSONAL:
         return text, []
     failed = False
     try:
@@ -98,11 +102,18 @@ def _hits(text: str, budget: Budget, personal: Personal, family: Family, sure: b
     """United hits of all stretches between marks."""
     barriers = marks_in(text)
     if not barriers:
-        return unite(_segment_hits(text, budget, personal, family, sure))
+        found = _segment_hits(text, budget, personal, family, sure)
+        return unite(found) if found else found
     hits: list[Hit] = []
     position = 0
+    known: dict[str, list[Hit]] = {}
     for start, end in [*barriers, (len(text), len(text))]:
         segment = text[position:start]
+        inside = known.get(segment)
+        if inside is None:
+            budget.charge(SEGMENT_STEPS)
+            inside = unite(_segment_hits(segment, budget, personal, family, sure))
+            known[segment] = inside
         hits += [
             Hit(
                 hit.start + position,
@@ -112,7 +123,7 @@ def _hits(text: str, budget: Budget, personal: Personal, family: Family, sure: b
                 hit.specificity,
                 hit.bare_token,
             )
-            for hit in unite(_segment_hits(segment, budget, personal, family, sure))
+            for hit in inside
         ]
         position = end
     return hits

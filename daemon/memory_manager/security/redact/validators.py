@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder
 from memory_manager.security.redact.randomness import (
     MIN_CHARACTERS_PER_RUN,
@@ -112,16 +113,21 @@ def secret_key_body(text: str, start: int, end: int) -> bool:
     """
     body = text[start + 3 : end]
     before = text[start - 1] if start else " "
-    upper = sum("A" <= c <= "Z" for c in body)
-    digits = sum("0" <= c <= "9" for c in body)
+    plain = body.encode("ascii", "replace")
+    upper = len(plain.translate(None, _NO_CAPITALS))
+    digits = len(plain.translate(None, _NO_DIGITS))
     scattered = digits >= 3 and upper >= 3 and any("a" <= c <= "z" for c in body)
     if before.isascii() and before.isalpha():
         return scattered
     return scattered or any(
-        len(part) >= 10
-        and (looks_random(part) or (sum(c.isdigit() for c in part) >= 2 and not part.isdigit()))
-        for part in body.replace("_", "-").split("-")
+        looks_random(part) or (sum(c.isdigit() for c in part) >= 2 and not part.isdigit())
+        for part in _LONG_PART.findall(body)
     )
+
+
+_NO_CAPITALS: Final = bytes(code for code in range(256) if not 65 <= code <= 90)
+_NO_DIGITS: Final = bytes(code for code in range(256) if not 48 <= code <= 57)
+_LONG_PART: Final = late(r"[^_-]{10,}")
 
 
 def random_body(text: str, start: int, end: int) -> bool:

@@ -20,7 +20,7 @@ from memory_manager.security.redact.randomness import (
 )
 
 MAX_VALUE_CHARACTERS: Final = 16_384
-MAX_JUDGED: Final = 512
+MAX_JUDGED: Final = 192
 """So much of a value tells whether it looks like a key."""
 
 _EXPLAINS_ITSELF: Final = late(

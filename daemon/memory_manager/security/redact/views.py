@@ -7,12 +7,20 @@ it removes the raw form. Contract: redaction.md 6.
 from __future__ import annotations
 
 import bisect
+import functools
 import html
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from memory_manager.security.redact.late import late
+from memory_manager.security.redact.marking import (
+    LONG_WORD,
+    has_controls,
+    has_row_of_singles,
+    words_beside,
+)
 from memory_manager.security.redact.randomness import MIN_CHARACTERS_PER_RUN, case_runs
 
 MAX_LAYERS: Final = 8
@@ -78,34 +86,12 @@ _CONFUSABLE: Final = dict(
     )
 )
 _SAFE_CONTROLS: Final = frozenset("\n\r\t")
-MAX_REMEMBERED: Final = 16_384
+MAX_REPLACED: Final = 64  # of so many different characters each is replaced on its own
 
 
-class _Folding(dict[int, int | str]):
-    """Code point -> what it looks like, filled on demand; keeps the length of the text.
-
-    Characters that vanish or become several are left as they are here and remembered in ``odd``.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.odd: dict[str, str] = {}
-
-    def __missing__(self, code: int) -> int | str:
-        character = chr(code)
-        folded = _fold(character)
-        if len(self) > MAX_REMEMBERED:
-            self.clear()
-        if len(folded) == 1:
-            self[code] = folded
-            return folded
-        if len(self.odd) < MAX_REMEMBERED:
-            self.odd[character] = folded
-        self[code] = code
-        return code
-
-
+@functools.lru_cache(16_384)
 def _fold(character: str) -> str:
+    """What a character looks like; nothing for one that is not seen."""
     if character in _SAFE_CONTROLS or " " <= character <= "~":
         return character
     known = _CONFUSABLE.get(character)
@@ -134,32 +120,59 @@ def _fold(character: str) -> str:
     return character
 
 
-_FOLDING: Final = _Folding()
 _ANSI: Final = late(
     r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])"
     r"|\x9b[0-?]{0,32}[@-~]"
 )
-_PLAIN: Final = bytes((9, 10, 13, *range(32, 127)))
+_ASCII: Final = bytes(range(128))
+_CONTROLS: Final = [chr(code) for code in (*range(32), 127) if chr(code) not in _SAFE_CONTROLS]
 
 
-def normalised(text: str) -> View | None:
-    """Look-alikes folded, invisible characters and terminal codes dropped; None if unchanged."""
-    if text.isascii() and not text.encode().translate(None, _PLAIN):
+def normalised(text: str, marks: bytes) -> View | None:
+    """Look-alikes folded, invisible characters and terminal codes dropped; None if unchanged.
+
+    ``marks`` are the kinds of the characters of the text.
+    """
+    odd = {control for control in _CONTROLS if control in text} if has_controls(marks) else set()
+    if not text.isascii():
+        foreign = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+        odd.update(foreign.decode("utf-8", "surrogatepass"))
+    folds = {character: folded for character in odd if (folded := _fold(character)) != character}
+    if not folds:
         return None
-    edits: list[Edit] = [(*found.span(), "") for found in _ANSI.finditer(text)]
-    folded = text.translate(_FOLDING)
-    odd = _FOLDING.odd.keys() & set(text)
-    if odd:
-        covered = {index for start, end, _ in edits for index in range(start, end)}
-        edits += [
-            (index, index + 1, _FOLDING.odd[character])
-            for index, character in enumerate(text)
-            if character in odd and index not in covered
-        ]
-        edits.sort()
-    if not edits and folded == text:
-        return None
-    return View(folded, edits)
+    edits = _resized(text, {c: folded for c, folded in folds.items() if len(folded) != 1})
+    replaced = {c: folded for c, folded in folds.items() if len(folded) == 1}
+    if len(replaced) <= MAX_REPLACED:
+        for character, folded in replaced.items():
+            text = text.replace(character, folded)
+    else:
+        text = text.translate({ord(c): folded for c, folded in replaced.items()})
+    return View(text, edits)
+
+
+def _resized(text: str, folds: Mapping[str, str]) -> list[Edit]:
+    """The characters of ``folds``, which vanish or become several, and terminal codes as edits."""
+    edits: list[Edit] = []
+    covered: set[int] = set()
+    if "\x1b" in folds or "\x9b" in folds:
+        edits = [(*found.span(), "") for found in _ANSI.finditer(text)]
+        covered.update(index for start, end, _ in edits for index in range(start, end))
+    if len(folds) > MAX_REPLACED:
+        places = [(index, character) for index, character in enumerate(text) if character in folds]
+    else:
+        places = [(index, character) for character in folds for index in _places(text, character)]
+    edits += [
+        (index, index + 1, folds[character]) for index, character in places if index not in covered
+    ]
+    edits.sort()
+    return edits
+
+
+def _places(text: str, character: str) -> Iterator[int]:
+    index = text.find(character)
+    while index >= 0:
+        yield index
+        index = text.find(character, index + 1)
 
 
 ESCAPE: Final = (
@@ -171,11 +184,13 @@ ESCAPE: Final = (
     r"|\\[nrt]|\\[\"'\\/_*`~\[\](){}#+\-.!|<>=:@$&]"
 )
 _ESCAPE: Final = late(ESCAPE)
-FORM_WORDS: Final = (
-    r"(?:begin|secret|private|key|phrase|wallet|configure)\+|\+(?:secret|private)"
-    r"|%(?:3A|2C|3D|22|7B)\+|A[KS]IA[0-9A-Z]{16}\+|\+A[KS]IA"
+FORM_PLUS: Final = late(
+    r"\+(?:(?=secret|private|A[KS]IA)|(?<=begin\+)|(?<=secret\+)|(?<=private\+)|(?<=key\+)"
+    r"|(?<=phrase\+)|(?<=wallet\+)|(?<=configure\+)|(?<=%3A\+)|(?<=%2C\+)|(?<=%3D\+)|(?<=%22\+)"
+    r"|(?<=%7B\+)|(?<=A[KS]IA[0-9A-Z]{16}\+))",
+    re.IGNORECASE,
 )
-"""What a form that holds something of high risk is told by; case does not matter."""
+"""A plus for a blank in what a form that holds something of high risk is told by."""
 _DEEP: Final = late(r"%(?:25)*[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]")
 _BACKSLASHED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -221,40 +236,37 @@ def _decode(escape: str) -> str:
 
 _HALF: Final = r"[0-9A-Za-z_+/=.:~-]"
 _GOES_ON: Final = r"(?=[0-9]|[A-Z]?[a-z_+/=.:~-]{1,79}+[0-9A-Z]|[A-Z][0-9A-Z])(?=" + _HALF + r"{3})"
-# each begins with a literal or a small class, which the matcher looks for much faster than for
-# alternatives
+_STRINGS: Final = (
+    r"QUOTE(?=[ \t\r\n\\+.&|<\"'])(?<=" + _HALF + r"{3}QUOTE)[ \t]{0,8}"
+    r"(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?"
+    r"[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?[\"']"
+)
+# each begins with a literal, which is looked for at the speed of memory
 _BREAKS: Final = tuple(
-    late(pattern + _GOES_ON)
-    for pattern in (
-        r"[\"'](?=[ \t\r\n\\+.&|<\"'])(?<=" + _HALF + r"{3}[\"'])[ \t]{0,8}"
-        r"(?:\\?\r?\n[ \t]{0,40})?(?:[+.&]|\|\||<>|\\)?"
-        r"[ \t]{0,8}(?:\\?\r?\n[ \t]{0,40})?[\"']",
-        r"\n(?<=[0-9A-Za-z_+/=.~\-\\\r \t]\n)[ \t]{0,40}(?:(?:>[ \t]?){1,4}|[|#*+][ \t]{0,4})?",
-        r"\\n(?<=" + _HALF + r"{3}\\n)[ \t]{0,40}",
-        r"\*/[ \t]{0,4}/\*",
-        r"-->[ \t]{0,4}<!--",
+    (first, literal, late(pattern + _GOES_ON))
+    for first, literal, pattern in (
+        ('"', '"', _STRINGS.replace("QUOTE", '"')),
+        ("'", "'", _STRINGS.replace("QUOTE", "'")),
+        (
+            "\n",
+            "\n",
+            r"\n(?<=[0-9A-Za-z_+/=.~\-\\\r \t]\n)[ \t]{0,40}(?:(?:>[ \t]?){1,4}|[|#*+][ \t]{0,4})?",
+        ),
+        ("\\", "\\n", r"\\n(?<=" + _HALF + r"{3}\\n)[ \t]{0,40}"),
+        ("*", "*/", r"\*/[ \t]{0,4}/\*"),
+        (">", "-->", r"-->[ \t]{0,4}<!--"),
     )
 )
 # the first blanks are spelt out, because a group costs much more to try than to literals
-_SPACED: Final = late(r" [\w./+=:~-] [\w./+=:~-] [\w./+=:~-](?: [\w./+=:~-]){12,}(?![0-9A-Za-z_-])")
-_TAIL: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.:~"
-_SINGLES: Final = bytes(
-    97
-    if chr(code) in "_./+=:~-" or (code < 128 and chr(code).isalnum())
-    else 32
-    if code == 32
-    else 46
-    for code in range(256)
+_SPACED: Final = late(
+    r" [\w./+=:~-] [\w./+=:~-] [\w./+=:~-](?: [\w./+=:~-]){12,}(?![0-9A-Za-z_-])", re.ASCII
 )
-_ROW_OF_SINGLES: Final = b" a" * 15 + b" a"
-_LONG_WORD: Final = 8
+_TAIL: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.:~"
 _REACH: Final = 80
 
 
-def spaced(text: str) -> list[Edit]:
+def _spaced(text: str) -> list[Edit]:
     """The blanks of tokens written character by character."""
-    if text.isascii() and _ROW_OF_SINGLES not in text.encode().translate(_SINGLES):
-        return []
     return [
         # the first character of the token stands before the first blank
         (index, index + 1, "")
@@ -263,32 +275,26 @@ def spaced(text: str) -> list[Edit]:
     ]
 
 
-def joined(
-    text: str,
-    spans: Sequence[tuple[int, int]],
-    *,
-    lines: bool = True,
-    quotes: bool = True,
-    blanks: bool = True,
-) -> View | None:
+def joined(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> View | None:
     """Tokens cut by a line break, string concatenation or blanks put together; None if none look
     so.
 
-    ``spans`` are the long runs of the text. A flag is false where it is known that there are no
-    such halves.
+    ``spans`` are the long runs of the text, ``marks`` the kinds of its characters.
     """
-    edits = spaced(text)
-    for pattern in _BREAKS[0 if quotes else 1 : None if lines else 1]:
+    edits = _spaced(text) if has_row_of_singles(marks) else []
+    for first, literal, pattern in _BREAKS:
+        # one character is looked for much faster than two
+        if first not in text or literal not in text:
+            continue
         for found in pattern.finditer(text):
             start, end = found.span()
-            if text[start] == "\n":
+            if literal == "\n":
                 start = _line_end(text, start)
             if text[start - 1 : start] in _TAIL and halves_of_token(
                 text[max(0, start - _REACH) : start], text[end : end + _REACH]
             ):
                 edits.append((start, end, ""))
-    if blanks:
-        edits += _single_blanks(text, spans)
+    edits += _single_blanks(text, spans, marks)
     if not edits:
         return None
     edits.sort()
@@ -306,15 +312,15 @@ def _line_end(text: str, newline: int) -> int:
     return low + len(line.removesuffix("\\").rstrip(" \t"))
 
 
-def _single_blanks(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Edit]:
+def _single_blanks(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> Iterator[Edit]:
     """Blanks beside a long run, when both neighbours hold digits and letters."""
     for start, end in spans:
-        for blank in (start - 1, end):
-            if text[blank : blank + 1] != " ":
+        for blank in words_beside(marks, start, end):
+            if text[blank] != " ":
                 continue
             left = _token_end(text[max(0, blank - _REACH) : blank])
             right = _token_start(text[blank + 1 : blank + 1 + _REACH])
-            if len(left) >= _LONG_WORD and len(right) >= _LONG_WORD:
+            if len(left) >= LONG_WORD and len(right) >= LONG_WORD:
                 if _mixed(left) and _mixed(right):
                     yield blank, blank + 1, ""
 

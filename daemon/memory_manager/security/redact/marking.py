@@ -1,0 +1,83 @@
+"""A text as kinds of characters, one byte for each: what a pass at the speed of memory can tell.
+
+Contract: redaction.md 5.2.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from memory_manager.security.redact.late import late
+
+MIN_RUN: Final = 16
+LONG_WORD: Final = 8
+
+_RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
+# no possessive groups: CPython before 3.11.5 matches them wrongly
+_RUN: Final = late(rf"[{_RUN_CLASS}]{{{MIN_RUN},}}")
+_CONTROL: Final = b"\x00"
+_KINDS: Final = bytes(
+    97
+    if re.fullmatch(f"[{_RUN_CLASS}]", chr(code))
+    else 32
+    if code in (9, 10, 13) or 32 <= code < 127
+    else 0
+    for code in range(256)
+)
+_RUN_OF_MARKS: Final = b"a" * MIN_RUN
+_WORD_OF_MARKS: Final = b"a" * LONG_WORD
+_ROW_OF_BLANKS: Final = b" " * 15
+
+
+def marked(text: str) -> bytes:
+    """The kind of each character: ``a`` for those of tokens, a blank for others, NUL for control
+    characters. A character that is not ASCII counts as one of a token.
+    """
+    data = text.encode() if text.isascii() else text.encode("ascii", "replace")
+    return data.translate(_KINDS)
+
+
+def has_controls(marks: bytes) -> bool:
+    """Whether an ASCII control character that is no white space stands in the text."""
+    return _CONTROL in marks
+
+
+def has_row_of_singles(marks: bytes) -> bool:
+    """Whether sixteen characters or more may stand with one blank between each two."""
+    return _ROW_OF_BLANKS in marks[::2] or _ROW_OF_BLANKS in marks[1::2]
+
+
+def words_beside(marks: bytes, start: int, end: int) -> list[int]:
+    """The places right before and behind a long run where ``LONG_WORD`` characters of another
+    token follow.
+    """
+    found: list[int] = []
+    if start > LONG_WORD and marks.startswith(_WORD_OF_MARKS, start - 1 - LONG_WORD):
+        found.append(start - 1)
+    if marks.startswith(_WORD_OF_MARKS, end + 1):
+        found.append(end)
+    return found
+
+
+def runs(text: str, marks: bytes | None = None) -> list[tuple[int, int]]:
+    """Unbroken runs of token characters, long enough to hold a token."""
+    if marks is None:
+        marks = marked(text)
+    start = marks.find(_RUN_OF_MARKS)
+    if start < 0:
+        return []
+    if _CONTROL in marks:
+        marks = marks.replace(_CONTROL, b" ")
+    plain = text.isascii()
+    spans: list[tuple[int, int]] = []
+    while start >= 0:
+        end = marks.find(b" ", start)
+        if end < 0:
+            end = len(marks)
+        if plain or text[start:end].isascii():
+            spans.append((start, end))
+        else:
+            spans += [found.span() for found in _RUN.finditer(text, start, end)]
+        start = marks.find(_RUN_OF_MARKS, end)
+    return spans
