@@ -87,6 +87,31 @@ class LedgerDevice:
         self.vault = SmallVault(folder, indexers, **store)
         self.memories = self.vault.memories = Memories(indexers, journal=self.journal)
         self.clock_ms: int | None = None
+        self.indexers, self.options = indexers, store
+        self.saved: bytes | None = None
+
+    def save(self) -> None:
+        """Keep a copy of the database as it is now."""
+        self.vault.close()
+        self.saved = self.vault.path.read_bytes()
+        self._open()
+
+    def bring_back(self, keys: Keys) -> None:
+        """The saved copy as a new device; everything since is forgotten here."""
+        assert self.saved is not None
+        self.vault.close()
+        self.vault.path.write_bytes(self.saved)
+        self._open()
+        self.keys = keys
+        self.name()
+        chain = tuple(self.founded.chain)
+        self.write(lambda tx: founding.enrol_again(tx, self.journal, chain=chain, keys={}))
+        self.pull()
+        self.seed()
+
+    def _open(self) -> None:
+        self.vault = SmallVault(self.vault.path.parent, self.indexers, **self.options)
+        self.vault.memories = self.memories
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         if self.clock_ms is None:

@@ -16,7 +16,7 @@ from small_vault import writer
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.identifiers import MemoryId
-from memory_manager.sync.ledger import conflicts, sealed_rows
+from memory_manager.sync.ledger import conflicts, keybag, quarantine, sealed_rows
 from memory_manager.sync.wire.envelope import Dot, open_row
 from memory_manager.sync.wire.payload import HybridTime, read_payload
 from memory_manager.sync.wire.versions import Current, Revision, current
@@ -25,9 +25,10 @@ from memory_manager.vault.rows import ForgetMode
 DEVICES = 3
 ACTS = ("remember", "edit", "edit", "tag", "delete", "restore", "redact", "destroy", "keep")
 MEETINGS = ("sync", "pull", "push")
+TURNS = ("rotate", "learn", "save", "bring back")
 STEP = st.tuples(
     st.integers(0, DEVICES - 1),
-    st.sampled_from(ACTS + MEETINGS + MEETINGS),
+    st.sampled_from(ACTS + MEETINGS + MEETINGS + TURNS),
     st.integers(0, 3),  # which record
     st.integers(0, 5),  # page size, key, tag
 )
@@ -40,6 +41,8 @@ def take_step(world: LedgerWorld, ids: list[MemoryId], number: int, step: Any) -
     device.clock_ms = 1_800_000_000_000 + number * 1000 + SKEWS_MS[which]
     if act in MEETINGS:
         meet(device, act, value)
+    elif act in TURNS:
+        turn(world, device, act)
     elif act == "remember":
         key = f"k{place}" if value == 0 else None
         ids.append(device.remember(f"text {number}", semantic_key=key, metadata={"tags": ["t0"]}))
@@ -54,6 +57,31 @@ def meet(device: LedgerDevice, act: str, value: int) -> None:
         device.pull(limit=1 + value)
     else:
         device.sync(limit=1 + value)
+
+
+def turn(world: LedgerWorld, device: LedgerDevice, act: str) -> None:
+    """A new epoch that others do not know yet; an old copy of the database on a new device."""
+    if act == "rotate":
+        epoch = len(world.founded.vrk) + 1
+        world.founded.vrk[epoch] = world.source.randbytes(32)
+        learn_keys(device)
+    elif act == "learn":
+        learn_keys(device)
+    elif act == "save":
+        device.save()
+    elif device.saved is not None:
+        device.bring_back(world.founded.add(device.keys))
+        for other in world.devices:
+            other.learn_roster()
+
+
+def learn_keys(device: LedgerDevice) -> None:
+    def work(tx: Any) -> None:
+        for epoch, vrk in device.founded.vrk.items():
+            keybag.put(tx, epoch, vrk)
+        quarantine.retry(tx, device.memories)
+
+    device.write(work)
 
 
 def change(device: LedgerDevice, act: str, memory: MemoryId, number: int, value: int) -> None:
@@ -96,7 +124,7 @@ def said_in_the_log(world: LedgerWorld) -> tuple[dict[str, Current], dict[Dot, A
         if sealed_rows.is_dead(row.row):
             continue
         dot = Dot(row.entry.device, row.entry.seq)
-        keys = {1: world.founded.key(1)}
+        keys = {epoch: world.founded.key(epoch) for epoch in world.founded.vrk}
         opened = open_row(row.row, vault=world.founded.vault, dot=dot, keys=keys)
         payload = read_payload(opened)
         time = HybridTime(payload.time.ms, payload.time.counter, dot.device.hex())
@@ -140,6 +168,7 @@ def run(steps: list[Any]) -> None:
                 take_step(world, ids, number, step)
             for device in world.devices:
                 device.clock_ms = 1_800_000_000_000 + len(steps) * 1000
+                learn_keys(device)
             world.settle(limit=7)
             check(world)
         finally:

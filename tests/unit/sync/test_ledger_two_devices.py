@@ -277,6 +277,23 @@ def test_redacting_takes_the_earlier_text_everywhere(
     assert b"redact-canary" not in two.vault.dump()
 
 
+def test_redacting_what_is_in_the_trash_leaves_it_there_without_its_text(
+    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
+) -> None:
+    one, two = pair
+    memory = one.remember("trash-canary")
+    world.settle()
+    one.forget(memory)
+    one.forget(memory, ForgetMode.REDACT)
+    world.settle()
+    agree(world)
+    row = two.vault.row(memory, include_deleted=True)
+    assert row is not None
+    assert (row.status, row.content) == (RowStatus.DELETED, "[REDACTED]")
+    assert b"trash-canary" not in two.vault.dump()
+    assert two.quarantined() == {}
+
+
 def test_redacting_what_was_not_pushed_ends_what_was(
     world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
 ) -> None:

@@ -19,6 +19,7 @@ from memory_manager.sync.wire.payload import DeletionMode, HybridTime, Kind, Pay
 from memory_manager.sync.wire.versions import Revision
 from memory_manager.vault.connection import is_write_failure
 from memory_manager.vault.memories import Memories
+from memory_manager.vault.rows import RowStatus
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -58,14 +59,10 @@ def apply_row(
             kind=payload.kind.value,
             leads=leads,
         )
-    _release_superseded(connection, payload)
     if record_id is None:
         _apply_copy(connection, payload, record)
         return
-    if payload.fields.get("status") == "redacted":
-        earlier = revisions.ancestors(connection, dot)
-        sealed_rows.remove(connection, earlier)
-        transaction.request_checkpoint()
+    _remove_redacted(transaction, record_id, dot, payload)
     with _all_or_nothing(transaction):
         settle(transaction, memories, record_id, record, {dot: payload})
 
@@ -91,14 +88,22 @@ def _observe(connection: Connection, time: HybridTime, now_ms: int) -> bool:
     return leads
 
 
-def _release_superseded(connection: Connection, payload: Payload) -> None:
-    """What a row supersedes need not be opened any more."""
-    for parent in payload.parents:
-        connection.execute(
-            "DELETE FROM quarantine WHERE entry_rowid ="
-            " (SELECT rowid FROM entry WHERE device = ? AND seq = ?)",
-            (parent.device, parent.seq),
-        )
+def _remove_redacted(
+    transaction: Transaction, record_id: bytes, dot: Dot, payload: Payload
+) -> None:
+    """A redaction takes the sealed rows that it descends from along, early or late.
+
+    One that waits for its key stays until it was opened: only then is known what it superseded.
+    """
+    connection = transaction.connection
+    redacted = dot if payload.fields.get("status") == RowStatus.REDACTED else None
+    if redacted is None and revisions.is_superseded(connection, dot):
+        redacted = revisions.redacted_winner(connection, record_id)
+    if redacted is not None:
+        earlier = revisions.ancestors(connection, redacted)
+        known = [above for above in earlier if revisions.is_known(connection, above)]
+        sealed_rows.remove(connection, known)
+        transaction.request_checkpoint()
 
 
 def _apply_copy(connection: Connection, payload: Payload, record: bytes) -> None:

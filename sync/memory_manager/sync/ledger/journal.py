@@ -111,9 +111,12 @@ def seal_version(
     parents = tuple(sorted(named))
     revision: Revision | None = None
     if redacted or not deleted:
+        fields = payload_rows.fields_of(row)
+        if redacted:  # in the trash or not: that it is deleted is said by its tombstone
+            fields["status"] = RowStatus.REDACTED.value
         said = Said(
             kind,
-            payload_rows.fields_of(row),
+            fields,
             record,
             record_id,
             parents=parents,

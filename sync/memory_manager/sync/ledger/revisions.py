@@ -72,6 +72,22 @@ def is_known(connection: Connection, dot: Dot) -> bool:
     return found is not None
 
 
+def is_superseded(connection: Connection, dot: Dot) -> bool:
+    found = connection.execute(
+        "SELECT superseded FROM revision WHERE device = ? AND seq = ?", (dot.device, dot.seq)
+    ).fetchone()
+    return found is not None and bool(found[0])
+
+
+def redacted_winner(connection: Connection, record_id: bytes) -> Dot | None:
+    """The revision that a record shows, if it is shown redacted."""
+    found = connection.execute(
+        "SELECT 1 FROM record WHERE id = ? AND status = 'redacted'", (record_id,)
+    ).fetchone()
+    winner = None if found is None else current(connection, record_id).winner
+    return None if winner is None else winner.dot
+
+
 def maximal(connection: Connection, record_id: bytes) -> list[Revision]:
     """Revisions of a record that no known one supersedes, deletions too. Without their parents."""
     rows = connection.execute(
