@@ -10,7 +10,7 @@ import pytest
 from sync_server import Caller, World, entry_json
 
 from memory_manager.sync.server.running import RunningServer
-from memory_manager.sync.wire.roster import SignedEntry, sign_entry
+from memory_manager.sync.wire.roster import SignedEntry, found, sign_entry
 
 
 async def revoke(world: World, target: Caller, seq: int = 0, head: bytes = bytes(32)) -> None:
@@ -200,6 +200,20 @@ async def test_a_long_chain_is_read_in_pieces(world: World) -> None:
             break
         found += said.json["entries"]
     assert found == [entry_json(entry) for entry in world.founded.chain]
+
+
+async def test_a_database_that_was_put_back_is_noticed(
+    world: World, server: RunningServer, http: aiohttp.ClientSession
+) -> None:
+    """What was read of the roster before does not outlive it."""
+    await world.join(http)
+    storage, vault = server.host.storage, world.founded.vault
+    assert (await server.host.rosters.current(vault)).head == world.founded.chain[1].hash
+    await storage.delete_vault(vault)
+    first = found(world.founded.chain[0], vault)
+    members = tuple(first.members.values())
+    await storage.create_vault(vault, world.founded.chain[0], members, now_ms=0, registration=None)
+    assert (await server.host.rosters.current(vault)).head == first.head
 
 
 async def test_an_entry_larger_than_its_route_takes_is_refused(world: World) -> None:

@@ -46,6 +46,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *mailbox.ROUTES,
 )
 NO_ROUTE: Final = "none"
+METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 _log = logging.getLogger(__name__)
 
@@ -80,12 +81,13 @@ def _observe(host: SyncHost) -> Middleware:
             response = _refused(host, MemlocketError(), request_id, error)
         seconds = time.perf_counter() - started
         route = _template(request)
-        host.metrics.request(request.method, route, response.status, seconds)
+        method = request.method if request.method in METHODS else "OTHER"
+        host.metrics.request(method, route, response.status, seconds)
         log_event(
             _log,
             "request",
             request_id=request_id,
-            method=request.method,
+            method=method,
             route=route,
             status=response.status,
             received=bucketed(request.content_length),
