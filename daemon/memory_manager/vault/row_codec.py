@@ -6,6 +6,7 @@ retrievable) and never guesses anything else.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -18,7 +19,7 @@ from memory_manager.base.identifiers import (
     memory_id_bytes,
     memory_id_from_bytes,
 )
-from memory_manager.security.envelope import read_envelope
+from memory_manager.security.envelope import SecurityEnvelope, read_envelope
 from memory_manager.vault.rows import (
     Attribution,
     JsonValue,
@@ -100,14 +101,12 @@ def decode_row(columns: Sequence[Any]) -> MemoryRow:
         kind,
         item,
     ) = columns
-    envelope = read_envelope(
-        {
-            "security_mode": security_mode,
-            "encryption_state": encryption_state,
-            "retrieval_visibility": retrieval_visibility,
-            "server_embeddings_enabled": _stored_flag(embeddings_enabled),
-            "server_content_search_enabled": _stored_flag(content_search_enabled),
-        }
+    envelope = _envelope(
+        security_mode,
+        encryption_state,
+        retrieval_visibility,
+        embeddings_enabled,
+        content_search_enabled,
     )
     return MemoryRow(
         rowid=rowid,
@@ -130,7 +129,7 @@ def decode_row(columns: Sequence[Any]) -> MemoryRow:
         updated_at_ms=updated_at_ms,
         writer=decode_attribution(agent_id, instance_hash, credential_id, client),
         envelope=envelope,
-        redactions=tuple(json.loads(redactions)),
+        redactions=() if redactions == "[]" else tuple(json.loads(redactions)),
         ruleset_version=ruleset_version,
         kind=RecordKind(kind),
         item=_json_object(item),
@@ -212,11 +211,33 @@ def attribution_columns(
 
 def encode_json(value: object) -> str:
     """Compact JSON text in the order given; ValueError for NaN and infinities."""
+    if value in ({}, []):  # most of what a row holds
+        return "[]" if isinstance(value, list) else "{}"
     return _ENCODER.encode(value)
 
 
 def _json_object(text: str) -> Mapping[str, JsonValue]:
-    return cast("dict[str, JsonValue]", json.loads(text))
+    return {} if text == "{}" else cast("dict[str, JsonValue]", json.loads(text))
+
+
+@functools.lru_cache(maxsize=64, typed=True)
+def _envelope(
+    security_mode: object,
+    encryption_state: object,
+    retrieval_visibility: object,
+    embeddings_enabled: object,
+    content_search_enabled: object,
+) -> SecurityEnvelope:
+    """There are a few different ones, and nearly every row has the same."""
+    return read_envelope(
+        {
+            "security_mode": security_mode,
+            "encryption_state": encryption_state,
+            "retrieval_visibility": retrieval_visibility,
+            "server_embeddings_enabled": _stored_flag(embeddings_enabled),
+            "server_content_search_enabled": _stored_flag(content_search_enabled),
+        }
+    )
 
 
 def _stored_flag(value: object) -> object:
