@@ -160,9 +160,11 @@ def seal_missed(transaction: Transaction, record_id: bytes) -> None:
         " AND r.status <> 'deleted' AND (s.version IS NULL OR r.version > abs(s.version))",
         (record_id,),
     ).fetchone()
-    found = None if missed is None else state.read_active(connection)
-    row = None if found is None else queries.row_by_rowid(connection, missed[0])
-    if found is not None and row is not None:
+    found = state.read_active(connection) if missed is not None else None
+    if missed is None or found is None:
+        return
+    row = queries.row_by_rowid(connection, missed[0])
+    if row is not None:
         with contextlib.suppress(TooLarge):  # it stays in the history here
             seal_version(
                 None, transaction, found, row, WriteStatus.UPDATED, at_ms=row.updated_at_ms
