@@ -211,26 +211,34 @@ class Devices:
         self, server: RunningServer, url: str | None = None, pace: Pace = QUIET, name: str = "one"
     ) -> SyncDevice:
         """The first device of a new vault on ``server``, reached at ``url``."""
-        device = await self.new(name, pace)
+        return await self.found_with(await self.new(name, pace), server, url)
+
+    async def found_with(
+        self, device: SyncDevice, server: RunningServer, url: str | None = None
+    ) -> SyncDevice:
         await device.membership.set_up(
             ServerAddress(url or server.url),
             await registration_token(server),
-            name=name,
+            name=device.home.root.name,
             grant=None,
             words=None,
         )
         return device
 
     async def join(self, member: SyncDevice, url: str, name: str, pace: Pace = QUIET) -> SyncDevice:
-        """One more device, let in by ``member``."""
+        """One more device, let in by ``member``; both have heard of it."""
         device = await self.new(name, pace)
+        await self.let_in(member, device, url)
+        await member.sync.sync_now()
+        await device.sync.sync_now()
+        return device
+
+    async def let_in(self, member: SyncDevice, device: SyncDevice, url: str) -> None:
+        name = device.home.root.name
         invited = await device.membership.ask_to_join(ServerAddress(url), name=name, grant=None)
         handle, _ = await member.membership.look_at_offer(invited.text)
         await member.membership.let_in(handle)
         assert await device.membership.look_for_welcome() is not None
-        await member.sync.sync_now()
-        await device.sync.sync_now()
-        return device
 
     async def clone(self, device: SyncDevice, name: str, pace: Pace = QUIET) -> SyncDevice:
         """A copy of the whole machine, ``device.key`` included."""

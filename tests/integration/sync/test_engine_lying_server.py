@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import json
+import random
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ from sync_devices import Devices, SyncDevice, devices
 from sync_proxy import (
     PULL,
     PUSH,
+    ROSTER,
     Answer,
     Call,
+    Rule,
     SyncProxy,
     between,
     listening,
@@ -27,13 +31,16 @@ from sync_proxy import (
     signed_head,
 )
 from sync_server import server_in_process
+from sync_world import new_keys
 
 from memory_manager.sync.engine.errors import NothingToConfirm
 from memory_manager.sync.engine.evidence import verify_evidence
 from memory_manager.sync.server.running import RunningServer
+from memory_manager.sync.wire.canonical import decode
 from memory_manager.sync.wire.envelope import SealedRow
 from memory_manager.sync.wire.framing import LogRow, Page
 from memory_manager.sync.wire.log import next_global_head
+from memory_manager.sync.wire.roster import SignedEntry, sign_entry
 
 
 @dataclasses.dataclass
@@ -396,6 +403,67 @@ async def test_bombs_and_trailing_bytes_are_no_answer(pair: Pair) -> None:
         assert (said["state"], await pair.two.verified()) == ("offline", before)
     pair.proxy.rule = None
     assert (await pair.two.sync.sync_now())["state"] == "ok"
+
+
+async def test_a_roster_that_lies_is_refused(pair: Pair) -> None:
+    """T31: an entry nobody may sign, another order, less than before, another one in its place."""
+    chain = [entry for entry in (await pair.two.sync.client.roster()).entries]
+    stranger = new_keys(random.Random(1))
+    document = {**decode(chain[-1].document), "idx": len(chain), "prev": chain[-1].hash.hex()}
+    device = {**document["device"], "id": "77" * 16}
+    forged = sign_entry({**document, "device": device}, stranger.signing)
+    other = sign_entry({**decode(chain[-1].document), "device": device}, stranger.signing)
+    lies: list[tuple[list[SignedEntry], str]] = [
+        ([*chain, forged], "UNKNOWN_DEVICE"),
+        ([chain[0], other], "ROSTER_FORK"),
+        ([chain[1], chain[0]], "ROSTER_FORK"),
+        (chain[:1], "ROLLBACK"),
+    ]
+    for shown, code in lies:
+        pair.proxy.rule = _roster(shown)
+        said = await pair.two.sync.sync_now()
+        assert (said["state"], await pair.two.codes()) == ("stopped", [code])
+        assert len(list(said["devices"])) == 2  # type: ignore[call-overload]
+        pair.proxy.rule = None
+        if code == "ROLLBACK":
+            await pair.two.sync.confirm(code, code)
+        else:
+            await pair.two.sync.retry()
+        assert await pair.two.codes() == []
+
+
+def _roster(shown: Sequence[SignedEntry]) -> Rule:
+    async def rule(call: Call) -> Answer | None:
+        if call.path != ROSTER or call.method != "GET":
+            return None
+        listed = [
+            {
+                "entry": base64.urlsafe_b64encode(entry.document).rstrip(b"=").decode(),
+                "signature": entry.signature.hex(),
+            }
+            for entry in shown[int(call.query["after"]) + 1 :]
+        ]
+        body = json.dumps({"entries": listed, "head": shown[-1].hash.hex()}).encode()
+        return Answer(200, "application/json", body)
+
+    return rule
+
+
+async def test_a_withheld_revocation_shows_as_a_missing_row(pair: Pair) -> None:
+    """T31: the mark in the log names a roster that the server does not show."""
+    chain = (await pair.two.sync.client.roster()).entries
+    three = await pair.made.join(pair.one, pair.proxy.url, "three")
+    await pair.two.sync.sync_now()
+    await pair.two.sync.confirm("ROSTER_CHANGED", "ROSTER_CHANGED")
+    chain = (await pair.two.sync.client.roster()).entries
+    await pair.one.membership.revoke(three.id.hex())
+    await pair.one.sync.sync_now()
+    pair.proxy.rule = _roster(chain)
+    said = await pair.two.sync.sync_now()
+    assert (said["state"], await pair.two.codes()) == ("stopped", ["UNKNOWN_DEVICE"])
+    pair.proxy.rule = None
+    await pair.two.sync.retry()
+    assert await pair.two.codes() == ["ROSTER_CHANGED"]
 
 
 async def test_a_restored_server_gets_its_rows_back(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from memory_manager.sync.wire.roster import SignedEntry
 
 T = TypeVar("T")
 
-PAGE_ROWS: Final = 500
+PAGE_ROWS: Final = 200  # the server gives up to 500; a page holds up the vault's other writes
 WRAP_ROWS: Final = 1000
 LOGIN_ACTION: Final = 1
 DELETE_ACTION: Final = 2
