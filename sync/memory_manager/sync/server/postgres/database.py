@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
@@ -28,6 +29,9 @@ _MIGRATION_LOCK: Final = 0x6D6C6B31  # any number that all our servers know
 _LOG_TABLE: Final = """CREATE TABLE IF NOT EXISTS schema_migration(
   number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
   applied_at_ms bigint NOT NULL)"""
+# a planner that knows no figures of a young table would read all of it
+_BY_KEY: Final = """SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
+  SET LOCAL enable_mergejoin = off"""
 # what the database or the way to it does, not a mistake of our own
 OUTSIDE: Final = (
     OSError,
@@ -64,39 +68,45 @@ class Database:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    @contextlib.asynccontextmanager
-    async def of_vault(self, vault: bytes) -> AsyncGenerator[Line]:
+    def of_vault(self, vault: bytes) -> AbstractAsyncContextManager[Line]:
         """A transaction that sees this vault alone."""
-        async with self._transaction(f"SET LOCAL app.vault = '{vault.hex()}'") as line:
-            yield line
+        return self._transaction(f"BEGIN; SET LOCAL app.vault = '{vault.hex()}'")
 
-    @contextlib.asynccontextmanager
-    async def snapshot(self, vault: bytes) -> AsyncGenerator[Line]:
+    def snapshot(self, vault: bytes) -> AbstractAsyncContextManager[Line]:
         """Several reads of one state of this vault."""
-        setting = (
-            "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;"
+        return self._transaction(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;"
             f" SET LOCAL app.vault = '{vault.hex()}'"
         )
-        async with self._transaction(setting) as line:
-            yield line
 
-    @contextlib.asynccontextmanager
-    async def of_server(self) -> AsyncGenerator[Line]:
+    def of_server(self) -> AbstractAsyncContextManager[Line]:
         """A transaction over vaults, devices and sessions of all; it sees no log."""
-        async with self._transaction("SET LOCAL app.scope = 'server'") as line:
-            yield line
+        return self._transaction("BEGIN; SET LOCAL app.scope = 'server'")
 
     @contextlib.asynccontextmanager
-    async def _transaction(self, setting: str) -> AsyncGenerator[Line]:
+    async def _transaction(self, begin: str) -> AsyncGenerator[Line]:
         with outside_errors():
             async with self._pool.acquire(timeout=_ACQUIRE_SECONDS) as line:
                 try:
-                    async with line.transaction():
-                        await line.execute(setting)
-                        yield line
-                except asyncpg.InternalClientError:
-                    line.terminate()  # told to go by the server, and not yet gone
+                    await line.execute(f"{begin}; {_BY_KEY}")
+                    yield line
+                    await line.execute("COMMIT")
+                except BaseException:
+                    await _roll_back(line)
                     raise
+
+
+async def _roll_back(line: Line) -> None:
+    """Leave the transaction; a line that cannot do even that is no good to anybody."""
+    left = False
+    try:
+        await line.execute("ROLLBACK")
+        left = True
+    except (*OUTSIDE, asyncpg.PostgresError) as error:
+        _log.info("server_storage_line_left", extra={"error_type": type(error).__name__})
+    finally:
+        if not left:
+            line.terminate()
 
 
 @contextlib.asynccontextmanager

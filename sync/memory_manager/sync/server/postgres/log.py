@@ -50,7 +50,7 @@ SELECT entry.n, octet_length(blob.body) AS octets, checkpoint.n IS NOT NULL AS i
 FROM entry
 JOIN blob ON blob.vault = $1 AND blob.body_hash = entry.body_hash
 LEFT JOIN checkpoint ON checkpoint.vault = $1 AND checkpoint.n = entry.n
-WHERE entry.vault = $1 AND entry.n > $2 ORDER BY entry.n LIMIT $3
+WHERE entry.vault = $1 AND entry.n > $2 AND entry.n <= $3 ORDER BY entry.n
 """
 _PAGE: Final = """
 SELECT entry.n, entry.entry, entry.g, blob.body, newest.wrap,
@@ -116,7 +116,8 @@ async def page(line: Line, vault: bytes, after: int, limit: int, max_bytes: int)
         return StoredPage((), (), tip, tip)
     # sizes first: the bodies of a whole page could be far more than its limit
     size, end = PageSize(max_bytes), after
-    for row in await line.fetch(_SIZES, vault, after, max(1, limit)):
+    last = min(after + max(1, limit), tip.n)
+    for row in await line.fetch(_SIZES, vault, after, last):
         if not size.takes(row["octets"], row["is_end"]):
             break
         end = row["n"]

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 MAX_UNITS_PER_COMMIT: Final = 256
 MAX_BATCH_SECONDS: Final = 0.1
+CACHE_KIB: Final = 65_536  # the indexes by hash are written at random places
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self._connection = connect(path)
+        self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         self._queue: queue.SimpleQueue[_Unit | None] = queue.SimpleQueue()
         self._guard = threading.Lock()  # orders submit against close
         self._closed = False
