@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import importlib.resources
 import json
 import sqlite3
@@ -294,6 +295,7 @@ def candidate_of(row: Sequence[Any]) -> Candidate:
     )
 
 
+@functools.lru_cache(64)
 def stored_envelope(text: str) -> SecurityEnvelope:
     """Fails closed: an envelope that cannot be read counts as not retrievable."""
     try:

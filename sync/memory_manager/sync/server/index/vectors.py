@@ -72,7 +72,12 @@ def word_scores(query: str, rows: Sequence[Words]) -> Matrix:
     if not weights or not rows:
         return scores
     wanted = np.array(sorted(weights), np.uint32)
-    present = np.stack([np.isin(wanted, row, assume_unique=True) for row in rows])
+    every = np.concatenate(rows)
+    ends = np.cumsum([len(row) for row in rows])
+    place = np.minimum(np.searchsorted(wanted, every), len(wanted) - 1)
+    hits = np.flatnonzero(wanted[place] == every)
+    present = np.zeros((len(rows), len(wanted)), np.float32)
+    present[np.searchsorted(ends, hits, side="right"), place[hits]] = 1.0
     rarity = np.log1p(len(rows) / np.maximum(present.sum(axis=0), 1))
     worth = rarity * np.array([weights[int(feature)] for feature in wanted])
     shares: Matrix = (present @ (worth / worth.sum())).astype(np.float32)
@@ -82,9 +87,16 @@ def word_scores(query: str, rows: Sequence[Words]) -> Matrix:
 def meaning_scores(query: Matrix, rows: Sequence[Matrix | None]) -> Matrix:
     """Per row the cosine of its nearest piece; 0 for one without a vector."""
     scores = np.zeros(len(rows), np.float32)
-    for number, pieces in enumerate(rows):
-        if pieces is not None and pieces.shape[1] == query.shape[0]:
-            scores[number] = max(0.0, float((pieces @ query).max()))
+    numbers = [
+        number
+        for number, pieces in enumerate(rows)
+        if pieces is not None and pieces.shape[1] == query.shape[0] and len(pieces)
+    ]
+    if numbers:
+        kept = [pieces for number in numbers if (pieces := rows[number]) is not None]
+        starts = np.cumsum([0, *(len(pieces) for pieces in kept[:-1])])
+        best = np.maximum.reduceat(np.concatenate(kept) @ query, starts)
+        scores[numbers] = np.maximum(best, 0.0)
     return scores
 
 
