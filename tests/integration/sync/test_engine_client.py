@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from certificates import make_certificate
 from sync_proxy import PULL, Answer, Call, SyncProxy, between, octets, pages, refusal
 from sync_server import registration_token, server_in_process
 from sync_world import Founded, Keys
@@ -314,3 +315,72 @@ async def test_addresses_that_are_used() -> None:
     assert base_url("https://Sync.Example.org/") == "https://sync.example.org:443"
     assert base_url("http://[::1]:8443") == "http://[::1]:8443"
     assert base_url("http://localhost:1") == "http://localhost:1"
+
+
+async def test_a_long_poll_tells_of_news_where_pokes_do_not_get_through(stand: Stand) -> None:
+    client = stand.client()
+    asked: list[str] = []
+
+    async def answer(call: Call) -> Answer | None:
+        if call.path != "/v1/notify":
+            return None
+        asked.append(call.query.get("after", ""))
+        return Answer(200, "application/json", b'{"n":12}')
+
+    stand.proxy.rule, stand.proxy.notifies = answer, True
+    try:
+        assert await client.wait_for_news(7) == 12
+    finally:
+        stand.proxy.notifies = False
+    assert asked == ["7"]
+
+
+async def test_a_handshake_for_pokes_follows_no_redirect(stand: Stand) -> None:
+    elsewhere: list[str] = []
+
+    async def redirect(call: Call) -> web.Response | None:
+        if call.path == "/v1/notify":
+            location = f"{stand.proxy.url}/v1/elsewhere"
+            return web.Response(status=302, headers={"Location": location})
+        if call.path == "/v1/elsewhere":
+            elsewhere.append(call.path)
+        return None
+
+    client = stand.client()
+    stand.proxy.rule, stand.proxy.notifies = redirect, True
+    try:
+        with pytest.raises(SyncUnreachable):
+            await _open_pokes(client)
+    finally:
+        stand.proxy.notifies = False
+    assert elsewhere == []
+
+
+async def _open_pokes(client: SyncClient) -> None:
+    async with client.pokes():
+        pass
+
+
+async def test_environment_proxies_are_not_used(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert (await stand.client().pull(0)).tip.value.n == 0
+
+
+async def test_a_certificate_is_trusted_only_by_the_owners_word(tmp_path: Path) -> None:
+    """T35: a wrong certificate is refused; the owner may name the one that signs."""
+    cert, key = make_certificate(tmp_path)
+    async with server_in_process(tmp_path / "server", tls_cert=cert, tls_key=key) as server:
+        for ca_file, works in ((None, False), (str(cert), True)):
+            client = SyncClient(server.url, ca_file=ca_file)
+            try:
+                if works:
+                    assert await client.health()
+                else:
+                    with pytest.raises(SyncUnreachable, match="certificate"):
+                        await client.health()
+            finally:
+                await client.close()
