@@ -15,7 +15,9 @@ from memory_manager.cli.arguments import (
 )
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem, NotConfirmed, NoTerminal
-from memory_manager.client.sync_acts import SyncActs
+from memory_manager.cli.output import section
+from memory_manager.client.sync_acts import JsonObject, SyncActs
+from memory_manager.sync.errors import SyncRefused
 
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -73,6 +75,14 @@ def _register_devices(actions: Commands, shared: argparse.ArgumentParser) -> Non
         "one of them. To share again, join as a new device.",
     )  # fmt: skip
     leave.add_argument("--yes", action="store_true", help="do not ask")
+    leave.add_argument(
+        "--delete-shared", action="store_true",
+        help="the server forgets everything, for all machines; each keeps its memories",
+    )  # fmt: skip
+    leave.add_argument(
+        "--anyway", action="store_true", help="although the server is gone and nobody is told"
+    )
+    add_passphrase_fd(leave)
 
 
 def run_status(arguments: argparse.Namespace, context: Context) -> int:
@@ -85,8 +95,14 @@ def run_status(arguments: argparse.Namespace, context: Context) -> int:
 def run_simple(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         answer = arguments.act(SyncActs(client.connection))
+    return _show(context, answer)
+
+
+def _show(context: Context, answer: JsonObject) -> int:
+    """The state after an act; a stop that waits for the owner has its exit code."""
     context.console.result(answer, sync_text.status(answer))
-    return EXIT_OK
+    stopped = section(answer, "sync").get("state") == "stopped"
+    return SyncRefused.exit_code if stopped else EXIT_OK
 
 
 def run_devices(arguments: argparse.Namespace, context: Context) -> int:
@@ -121,16 +137,25 @@ def run_rotate(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def run_leave(arguments: argparse.Namespace, context: Context) -> int:
+    delete, anyway = arguments.delete_shared, arguments.anyway
     if not arguments.yes:
         if not prompts.has_terminal():
             raise NoTerminal("Nobody can agree to that here.", hint="Give --yes.")
-        typed = prompts.ask_line("Stop sharing on this machine? Its memories stay here. [y/N] ")
+        where = "delete the server's copy for all machines" if delete else "on this machine"
+        typed = prompts.ask_line(f"Stop sharing ({where})? Memories stay here. [y/N] ")
         if typed.lower() not in ("y", "yes"):
             raise NotConfirmed()
     with context.client() as client:
-        answer = SyncActs(client.connection).leave()
+        acts = SyncActs(client.connection)
+        answer = context.as_admin(
+            client,
+            lambda: acts.leave(delete_shared=delete, anyway=anyway),
+            arguments.passphrase_fd,
+        )
     context.console.result(answer, "This machine shares nothing any more; its memories are here.")
-    if answer.get("server_told"):
+    if delete:
+        context.console.note("On each of the others: memlocket sync leave")
+    elif answer.get("server_told"):
         context.console.note("On one of the others: memlocket sync rotate")
     return EXIT_OK
 
@@ -140,8 +165,7 @@ def run_confirm(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         acts = SyncActs(client.connection)
         answer = context.as_admin(client, lambda: acts.confirm(code, code), arguments.passphrase_fd)
-    context.console.result(answer, sync_text.status(answer))
-    return EXIT_OK
+    return _show(context, answer)
 
 
 def run_evidence(arguments: argparse.Namespace, context: Context) -> int:

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import prompts, sync_text
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, NotConfirmed, NoTerminal, Usage
+from memory_manager.cli.output import section
 from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
 from memory_manager.cli.sync_waiting import show_invitation, wait_for_welcome
 from memory_manager.client.memory_client import MemoryClient
@@ -98,6 +100,12 @@ def _register_recover(actions: Commands, shared: argparse.ArgumentParser) -> Non
         "no position in it is ever used twice.",
     )  # fmt: skip
     add_passphrase_fd(renew)
+    grant = add_command(
+        actions, shared, "grant-key", run_grant_key, "tell the others of a new passphrase's key",
+        "After 'memlocket unlock --recovery' or a first passphrase: this device signs what you\n"
+        "opt in with another key then, which the others and the server have to know.",
+    )  # fmt: skip
+    add_passphrase_fd(grant)
     words = add_command(
         actions, shared, "words", run_words, "make this vault's words recover the shared memory",
         "After 'memlocket recovery new', and where setup was done without words. Earlier words\n"
@@ -262,6 +270,25 @@ def run_renew(arguments: argparse.Namespace, context: Context) -> int:
         answer = SyncActs(client.connection).renew(passphrase)
     context.console.result(answer, sync_text.member("Sync goes on under a new id.", answer))
     return EXIT_OK
+
+
+def run_grant_key(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        passphrase = prompts.ask_secret("Passphrase", arguments.passphrase_fd)
+        answer = SyncActs(client.connection).announce_grant_key(passphrase)
+    said = "The others know the new key." if answer.get("changed") else "They know it already."
+    context.console.result(answer, said)
+    return EXIT_OK
+
+
+def note_if_shared(context: Context, client: MemoryClient, text: str) -> None:
+    """A remark that only those need who share their memory."""
+    try:
+        sync = section(SyncActs(client.connection).status(), "sync")
+    except MemlocketError:
+        return
+    if sync.get("state") != "off":
+        context.console.note(text)
 
 
 def run_words(arguments: argparse.Namespace, context: Context) -> int:

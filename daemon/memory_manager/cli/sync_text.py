@@ -9,6 +9,17 @@ from memory_manager.cli.output import counted, facts, local_time, section, table
 
 _Entry = Mapping[str, object]
 _ID_DIGITS = 8
+_WAYS_ON = {
+    "BREAKER": "memlocket sync devices, then: memlocket sync confirm BREAKER",
+    "CLONED": "memlocket sync retry, once only one copy is left",
+    "ENROL_AGAIN": "memlocket sync renew; after a restored backup: memlocket sync join URL",
+    "EQUIVOCATION": "memlocket sync evidence FILE",
+    "FORK": "memlocket sync retry",
+    "REVOKED_DEVICE": "memlocket sync leave, if it is this device",
+    "ROLLBACK": "memlocket sync confirm ROLLBACK",
+    "ROSTER_CHANGED": "memlocket sync devices, then: memlocket sync confirm ROSTER_CHANGED",
+}
+"""What to type after each stop; where nothing stands here, it is ``memlocket sync retry``."""
 
 
 def status(answer: _Entry) -> str:
@@ -33,15 +44,20 @@ def status(answer: _Entry) -> str:
              else "never"),
         )
     )  # fmt: skip
-    return "\n".join([text, *(_alarm(alarm) for alarm in _entries(sync, "alarms"))])
+    stopped = sync.get("state") == "stopped"
+    return "\n".join([text, *(_alarm(alarm, stopped) for alarm in _entries(sync, "alarms"))])
 
 
-def _alarm(alarm: _Entry) -> str:
+def _alarm(alarm: _Entry, stopped: bool) -> str:
     where = ", ".join(
         f"{name} {str(alarm[name])[:_ID_DIGITS]}" for name in ("device", "n") if alarm.get(name)
     )
     place = f" ({where.replace('n ', 'row ')})" if where else ""
-    return f"! {alarm.get('code')}{place} {local_time(alarm.get('at'))}\n  {alarm.get('advice')}"
+    when = local_time(alarm["at"]) if alarm.get("at") else ""
+    said = f"! {alarm.get('code')}{place} {when}".rstrip() + f"\n  {alarm.get('advice')}"
+    if stopped:
+        said += f"\n  Next: {_WAYS_ON.get(str(alarm.get('code')), 'memlocket sync retry')}"
+    return said
 
 
 def _progress(sync: _Entry) -> str | None:

@@ -15,6 +15,7 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem, NoTerminal, Usage
 from memory_manager.cli.output import counted, progress_from
 from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
+from memory_manager.cli.sync_joining import note_if_shared
 from memory_manager.vault.errors import AlreadyRunning, VaultExists
 
 _KEY_FILE_WARNING = "whoever reads this key file reads the vault: for tests and sandboxes only"
@@ -195,6 +196,7 @@ def run_unlock(arguments: argparse.Namespace, context: Context) -> int:
             words = prompts.ask_secret("The 24 recovery words", arguments.passphrase_fd)
             new = prompts.ask_new_passphrase(arguments.new_passphrase_fd)
             answer = client.unlock_with_recovery_words(words, new)
+            note_if_shared(context, client, "This memory is shared: memlocket sync grant-key")
         else:
             answer = client.unlock(prompts.ask_secret("Passphrase", arguments.passphrase_fd))
     context.console.result(answer, f"Vault {_state(answer)}.")
@@ -319,6 +321,11 @@ def run_recovery_new(arguments: argparse.Namespace, context: Context) -> int:
             write_words(words, arguments.recovery_fd)
         elif confirmed := confirm_on_terminal(words):
             client.confirm_recovery_words()
+        note_if_shared(
+            context,
+            client,
+            "To recover the shared memory by them: memlocket sync words",
+        )
     state = "confirmed" if confirmed else "unconfirmed"
     context.console.result({"recovery": state}, f"New recovery words: {state}.")
     if arguments.recovery_fd is None and not confirmed:

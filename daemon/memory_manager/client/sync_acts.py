@@ -52,8 +52,9 @@ class SyncActs:
     def rotate(self) -> JsonObject:
         return self._post("/v1/sync/rotate")
 
-    def leave(self) -> JsonObject:
-        return self._post("/v1/sync/leave")
+    def leave(self, *, delete_shared: bool, anyway: bool) -> JsonObject:
+        body: JsonObject = {"delete_shared": delete_shared, "anyway": anyway}
+        return self._post("/v1/sync/leave", body)
 
     def recover(self, request: JsonObject) -> JsonObject:
         return self._post("/v1/sync/recover", request)

@@ -18,7 +18,7 @@ from sync_server import entry_json
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.engine import rewrap_step
-from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
+from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused, SyncUnreachable
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import keybag, roster_log
 from memory_manager.sync.membership import roster_entries
@@ -506,3 +506,21 @@ async def test_older_rows_are_wrapped_anew_and_an_interruption_loses_nothing(
     third = await made.join(two.first, proxy.url, "three")
     assert len(await third.texts()) == 10
     assert list(await epochs(third)) == [2]
+
+
+async def test_a_device_leaves_a_server_that_is_gone_only_when_that_is_said(
+    server: RunningServer, proxy: SyncProxy, made: Devices
+) -> None:
+    two = await pair(server, made, proxy.url)
+    await two.second.remember("mine")
+
+    async def gone(call: Call) -> Answer:
+        return Answer(502, "text/html", b"gone")
+
+    proxy.rule = gone
+    with pytest.raises(SyncUnreachable):
+        await two.second.membership.leave()
+    assert await two.second.state() != "off"
+    assert not await two.second.membership.leave(anyway=True)
+    assert await two.second.state() == "off"
+    assert await two.second.texts() == {"mine"}

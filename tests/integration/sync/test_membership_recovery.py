@@ -241,3 +241,58 @@ def test_a_server_key_has_64_hex_digits() -> None:
     with pytest.raises(InvalidInput):
         parse_server_key("ab")
     assert parse_server_key(" " + "ab" * 32) == b"\xab" * 32
+
+
+async def test_a_restored_vault_may_join_as_a_new_device_and_keeps_what_it_verified(
+    server: RunningServer, made: Devices
+) -> None:
+    first, _ = await with_words(server, made)
+    second = await made.join(first, server.url, "two")
+    await second.remember("not sent before the loss")
+    n = (await second.verified())[0]
+    await renewed(second)
+    invited = await second.membership.ask_to_join(
+        ServerAddress(server.url), name="two again", grant=None
+    )
+    handle, _ = await first.membership.look_at_offer(invited.text)
+    await first.membership.let_in(handle)
+    assert await second.membership.look_for_welcome() is not None
+    for device in (second, first):
+        await device.sync.sync_now()
+    assert (await second.verified())[0] > n
+    assert await first.texts() == {"first", "second", "not sent before the loss"}
+    assert (await first.sync.fresh_status())["conflicts"] == 0
+
+
+async def renewed(device: SyncDevice) -> None:
+    """As after a restored backup: the device has another id than its ledger knows."""
+    assert device.lifecycle is not None
+    await device.sync.close()
+    await asyncio.to_thread(renew_device, device.lifecycle)
+    await device.close()
+    await device.open()
+    assert await device.state() == "stopped"
+
+
+async def test_a_restored_vault_may_leave_instead(server: RunningServer, made: Devices) -> None:
+    first, _ = await with_words(server, made)
+    await renewed(first)
+    assert not await first.membership.leave()
+    assert await first.state() == "off"
+    assert await first.texts() == {"first", "second"}
+
+
+async def test_the_server_forgets_a_deleted_vault_and_the_devices_forget_nothing(
+    server: RunningServer, made: Devices
+) -> None:
+    first, member = await with_words(server, made)
+    second = await made.join(first, server.url, "two")
+    await first.membership.delete_shared()
+    await second.sync.sync_now()
+    assert await first.state() == "off"
+    assert await second.state() != "ok"
+    assert not await second.membership.leave()
+    assert await first.texts() == await second.texts() == {"first", "second"}
+    back = await made.new("back")
+    with pytest.raises(RecoveryRefused):
+        await recover(back, server.url, member.vault)

@@ -162,9 +162,21 @@ async def rotate(request: web.Request) -> web.Response:
 
 
 async def leave(request: web.Request) -> web.Response:
-    """End this device's sync for good; its memories stay. A later join is that of a new device."""
+    """End this device's sync for good; its memories stay. A later join is that of a new device.
+
+    With ``delete_shared`` the server forgets the vault, for every device: an admin act. With
+    ``anyway`` a server out of reach does not matter; nobody is told then.
+    """
+    fields = Fields.of_body(call_of(request).json_object())
+    delete, anyway = fields.flag("delete_shared"), fields.flag("anyway")
+    fields.check()
     daemon = daemon_of(request)
-    told = await _membership(request).leave()
+    if delete:
+        await daemon.require_present_owner()
+        await _membership(request).delete_shared()
+        told = True
+    else:
+        told = await _membership(request).leave(anyway=anyway)
     await asyncio.to_thread(renew_device, daemon.lifecycle)
     return json_response({"state": "off", "server_told": told})
 

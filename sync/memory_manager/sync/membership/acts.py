@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from memory_manager.base.errors import InvalidInput, NotFound
-from memory_manager.sync.engine.errors import SyncServerRefused
+from memory_manager.sync.engine.errors import SyncServerRefused, SyncUnreachable
 from memory_manager.sync.errors import SyncCode, SyncRefused
+from memory_manager.sync.ledger import state
 from memory_manager.sync.membership import names, roster_entries
-from memory_manager.sync.membership.desk import Desk, Standing
+from memory_manager.sync.membership.desk import REFUSED_LOGIN, Desk, Standing
 from memory_manager.sync.membership.roster_entries import PaperDevice
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.enrolment import NO_GRANT_KEY
@@ -60,16 +61,34 @@ async def rotate(desk: Desk) -> int:
     return (await desk.standing()).roster.epoch
 
 
-async def leave(desk: Desk) -> bool:
+async def leave(desk: Desk, *, anyway: bool = False) -> bool:
     """End this device's membership and its sync; its memories stay here.
 
     Whether the server was told: where this device was revoked already it is not, and needs not be.
+    With ``anyway`` a server out of reach is no hindrance.
     """
     await desk.standing()
-    told = await _say_goodbye(desk)
+    told = False
+    if not await desk.sync.store.read(state.must_enrol_again):
+        try:
+            told = await _say_goodbye(desk)
+        except (SyncUnreachable, SyncRefused):
+            if not anyway:
+                raise
+    await _forget(desk)
+    return told
+
+
+async def delete_shared(desk: Desk) -> None:
+    """Remove the vault from the server, for all devices; an admin act. Memories stay on each."""
+    await desk.standing()
+    await desk.client.delete_vault()
+    await _forget(desk)
+
+
+async def _forget(desk: Desk) -> None:
     await desk.sync.disconnect()
     await desk.write(names.forget)
-    return told
 
 
 async def _say_goodbye(desk: Desk) -> bool:
@@ -86,7 +105,7 @@ async def _say_goodbye(desk: Desk) -> bool:
         if error.reason is not SyncCode.REVOKED_DEVICE:
             raise
     except SyncServerRefused as error:
-        if error.status != 403:
+        if error.status not in REFUSED_LOGIN:
             raise
     return False
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ATTEMPTS: Final = 5
+REFUSED_LOGIN: Final = frozenset({401, 403, 404})
+"""How a server answers whom it does not know, or knows no more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

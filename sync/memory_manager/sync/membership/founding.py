@@ -10,7 +10,8 @@ from memory_manager.base.errors import InvalidInput
 from memory_manager.sync.engine import own_state
 from memory_manager.sync.engine.connection import ServerConnection, base_url
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger.founding import turn_on
+from memory_manager.sync.ledger import state
+from memory_manager.sync.ledger.founding import enrol_again, turn_on
 from memory_manager.sync.membership import names, roster_entries
 from memory_manager.sync.membership.desk import Desk
 from memory_manager.sync.membership.errors import SyncAlreadyOn
@@ -87,6 +88,12 @@ async def require_off(desk: Desk) -> None:
         raise SyncAlreadyOn
 
 
+async def require_outside(desk: Desk) -> None:
+    """SyncAlreadyOn for a member; a restored vault is none any more, whatever it remembers."""
+    if await desk.state() is not None and not await desk.sync.store.read(state.must_enrol_again):
+        raise SyncAlreadyOn
+
+
 async def found_vault(
     desk: Desk,
     address: ServerAddress,
@@ -137,22 +144,28 @@ async def become_member(
     *,
     expected: ServerHead | None = None,
 ) -> Member:
-    """Write the first rows of the ledger and start syncing; local rows are sealed from now on.
+    """Write the first rows of the ledger, or go on in it, and start syncing; local rows are sealed.
 
     ``expected`` is a head that the log has to come to.
     """
     connection = address.connection(server_key)
 
     def adopt(transaction: Transaction) -> None:
-        turn_on(
-            transaction,
-            desk.journal,
-            vault=vault,
-            server_url=connection.url,
-            server_key=server_key,
-            chain=chain,
-            keys=keys,
-        )
+        known = state.read(transaction.connection)
+        if known is None:
+            turn_on(
+                transaction,
+                desk.journal,
+                vault=vault,
+                server_url=connection.url,
+                server_key=server_key,
+                chain=chain,
+                keys=keys,
+            )
+        elif known.vault == vault:  # restored: what was verified stays
+            enrol_again(transaction, desk.journal, chain=chain, keys=keys)
+        else:
+            raise SyncAlreadyOn("This vault belongs to another shared memory.")
         names.put(transaction, called)
         if expected is not None:
             own_state.expect(transaction, expected)

@@ -23,7 +23,7 @@ from memory_manager.sync.membership.founding import (
     ServerAddress,
     become_member,
     own_keys,
-    require_off,
+    require_outside,
 )
 from memory_manager.sync.membership.letters import (
     Greeter,
@@ -81,7 +81,7 @@ class Newcomer:
 
     async def ask(self, address: ServerAddress, name: str, grant: bytes | None) -> Invited:
         """Leave an offer at the server and give the string that a member has to read."""
-        await require_off(self._desk)
+        await require_outside(self._desk)
         self.give_up()
         keys = own_keys(self._desk, grant)
         url = base_url(address.url)

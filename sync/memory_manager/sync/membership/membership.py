@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memory_manager.sync.engine.errors import SyncOff
 from memory_manager.sync.ledger import roster_log
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.membership import acts, names, recovering
@@ -121,10 +120,15 @@ class Membership:
         async with self._desk.acting:
             return await acts.rotate(self._desk)
 
-    async def leave(self) -> bool:
-        """Whether the server was told."""
+    async def leave(self, *, anyway: bool = False) -> bool:
+        """Whether the server was told; ``anyway``: one out of reach needs not be."""
         async with self._desk.acting:
-            return await acts.leave(self._desk)
+            return await acts.leave(self._desk, anyway=anyway)
+
+    async def delete_shared(self) -> None:
+        """The server forgets the vault; every device keeps its memories."""
+        async with self._desk.acting:
+            await acts.delete_shared(self._desk)
 
     async def announce_grant_key(self, public_key: bytes | None) -> bool:
         async with self._desk.acting:
@@ -163,9 +167,3 @@ class Membership:
 
         await self._desk.write(store)
         return member.id
-
-    async def is_on(self) -> bool:
-        try:
-            return await self._desk.state() is not None
-        except SyncOff:
-            return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import InvalidInput
 from memory_manager.sync.engine.client import SyncClient
@@ -18,7 +18,7 @@ from memory_manager.sync.ledger import keybag, state
 from memory_manager.sync.ledger.founding import enrol_again
 from memory_manager.sync.membership import names, roster_entries
 from memory_manager.sync.membership.chain import entries_after
-from memory_manager.sync.membership.desk import Desk, Standing
+from memory_manager.sync.membership.desk import ATTEMPTS, REFUSED_LOGIN, Desk, Standing
 from memory_manager.sync.membership.epoch_keys import collect_keys
 from memory_manager.sync.membership.errors import RecoveryRefused, RosterMoved
 from memory_manager.sync.membership.founding import (
@@ -26,7 +26,7 @@ from memory_manager.sync.membership.founding import (
     ServerAddress,
     become_member,
     own_keys,
-    require_off,
+    require_outside,
 )
 from memory_manager.sync.membership.letters import printable_name
 from memory_manager.sync.membership.mailbox import check_signatures
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
     from memory_manager.vault.transaction import Transaction
-
-_ATTEMPTS: Final = 5
-_REFUSED_LOGIN: Final = frozenset({401, 403, 404})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ async def recover(
     RecoveryRefused when words, vault and server do not belong together, or when the server's log
     is not the one whose words were noted. Without noted words an older log cannot be told.
     """
-    await require_off(desk)
+    await require_outside(desk)
     keys, called = own_keys(desk, grant), {desk.secrets.device: printable_name(name)}
     client = await desk.sync.new_client(address.url, ca_file=address.ca_file, proxy=address.proxy)
     paper_secrets = _paper_secrets(lost.paper)
@@ -105,7 +102,7 @@ async def recover(
         seen = None
         if lost.noted is not None:
             seen = await _check_noted(client, lost, server_key, lost.noted)
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             chain, roster = await _chain_of(client, lost)
             entry = roster_entries.add(roster, lost.paper.signer(), keys, None)
             try:
@@ -139,7 +136,7 @@ async def _chain_of(client: SyncClient, lost: Lost) -> tuple[tuple[SignedEntry, 
     try:
         chain = await entries_after(client, -1)
     except SyncServerRefused as error:
-        if error.status in _REFUSED_LOGIN:
+        if error.status in REFUSED_LOGIN:
             raise RecoveryRefused from None
         raise
     if not chain:
@@ -157,7 +154,7 @@ async def _check_noted(
     try:
         page = await client.pull(noted.n - 1, 1)
     except SyncServerRefused as error:
-        if error.status in _REFUSED_LOGIN:
+        if error.status in REFUSED_LOGIN:
             raise RecoveryRefused from None
         raise
     check_signatures(page, lost.vault, server_key)
@@ -203,7 +200,7 @@ async def renew(desk: Desk, *, grant: bytes | None) -> Member:
         chain = await entries_after(client, -1)
         roster = found(chain[0], standing.state.vault).verify(chain[1:])
         last = standing.last_of(old)
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             entry = roster_entries.fork_close(
                 roster, Signer(old, key, last[0]), last, own_keys(desk, grant)
             )
