@@ -48,6 +48,7 @@ def row_item(row: MemoryRow, caller: AgentIdentity) -> dict[str, object]:
         "agent_id": row.writer.identity.agent_id,
         **memory_agent_boundary(caller, row.writer.identity).item_fields(),
         "security_envelope": row.envelope.as_json(),
+        **({"conflict": True} if row.in_conflict else {}),
         **kind_fields(row),
     }
 

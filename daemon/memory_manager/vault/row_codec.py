@@ -42,7 +42,7 @@ ROW_COLUMNS = (
     " r.expires_at_ms, r.created_at_ms, r.updated_at_ms, v.agent_id, v.instance_hash,"
     " v.credential_id, v.client, r.security_mode, r.encryption_state, r.retrieval_visibility,"
     " r.server_embeddings_enabled, r.server_content_search_enabled, v.redactions,"
-    " v.ruleset_version, r.kind, v.item"
+    " v.ruleset_version, r.kind, v.item, EXISTS(SELECT 1 FROM sibling s WHERE s.id = r.id)"
 )
 ROW_TABLES = f"record r JOIN record_version v ON v.slot = (r.rowid << {_VERSION_BITS}) + r.version"
 VERSION_COLUMNS = (
@@ -100,6 +100,7 @@ def decode_row(columns: Sequence[Any]) -> MemoryRow:
         ruleset_version,
         kind,
         item,
+        in_conflict,
     ) = columns
     envelope = _envelope(
         security_mode,
@@ -133,6 +134,7 @@ def decode_row(columns: Sequence[Any]) -> MemoryRow:
         ruleset_version=ruleset_version,
         kind=RecordKind(kind),
         item=_json_object(item),
+        in_conflict=bool(in_conflict),
     )
 
 

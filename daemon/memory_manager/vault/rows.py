@@ -109,6 +109,7 @@ class MemoryRow:
     ruleset_version: str
     kind: RecordKind = RecordKind.MEMORY
     item: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict, repr=False)
+    in_conflict: bool = False  # another device wrote something else at the same time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 from ledger_world import LedgerDevice, LedgerWorld
 from small_vault import writer
 
+from memory_manager.api.items import row_item
 from memory_manager.sync.ledger import conflicts
 from memory_manager.sync.wire.payload import Kind
 from memory_manager.vault import erasure
@@ -99,6 +100,9 @@ def test_concurrent_edits_stay_as_siblings_and_keep_decides(
     two.update(memory, content="of two")
     world.settle()
     agree(world)
+    shown = one.row(memory)
+    assert shown is not None
+    assert row_item(shown, shown.writer.identity)["conflict"] is True
     record = one.conflict(memory)
     assert record is not None
     assert [s.is_winner for s in record.siblings] == [True, False]
@@ -110,6 +114,9 @@ def test_concurrent_edits_stay_as_siblings_and_keep_decides(
     agree(world)
     assert one.content(memory) == "of one"
     assert one.conflict(memory) is None
+    decided = one.row(memory)
+    assert decided is not None
+    assert "conflict" not in row_item(decided, decided.writer.identity)
     kinds = [k for (k,) in one.read(lambda c: c.execute("SELECT kind FROM revision").fetchall())]
     assert kinds.count(Kind.RESOLVE.value) == 1
 
