@@ -133,6 +133,18 @@ def test_units_that_wait_share_one_commit_and_one_failure_is_its_own(folder: Pat
     assert [row[0][0] for row in rows] == [n for n in range(50) if n not in refused]
 
 
+def test_every_commit_waits_for_the_disk(folder: Path) -> None:
+    writer = Writer(open_file(folder))
+
+    def pragma(name: str) -> object:
+        work = writer.submit(lambda c: c.execute(f"PRAGMA {name}").fetchone()[0])
+        return work.result(WAIT_SECONDS)
+
+    assert pragma("journal_mode") == "wal"
+    assert pragma("synchronous") == 2  # FULL: a power cut takes nothing that was acknowledged
+    writer.close()
+
+
 @pytest.mark.priv
 async def test_a_full_disk_refuses_pushes_and_loses_none_that_was_acknowledged(
     tmp_path: Path,
