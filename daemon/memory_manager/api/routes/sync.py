@@ -20,6 +20,7 @@ from memory_manager.service.daemon import Daemon
 from memory_manager.sync.membership.founding import ServerAddress, parse_server_key
 from memory_manager.sync.membership.membership import Membership
 from memory_manager.sync.membership.recovering import parse_noted_head, parse_vault_id
+from memory_manager.sync.service import SyncService
 from memory_manager.vault.grant_signing import grant_public_key
 from memory_manager.vault.owner_acts import check_recovery_words, renew_device
 
@@ -31,7 +32,16 @@ _HEAD_WORDS: Final = 6
 
 
 def _membership(request: web.Request) -> Membership:
+    """The acts of an open vault; VaultLocked, NoVault."""
+    daemon_of(request).store()
     return request.app[MEMBERSHIP]
+
+
+def _sync(request: web.Request) -> SyncService:
+    """The engine of an open vault; VaultLocked, NoVault."""
+    daemon = daemon_of(request)
+    daemon.store()
+    return daemon.sync
 
 
 def _address(fields: Fields) -> ServerAddress:
@@ -56,7 +66,7 @@ async def _admin(daemon: Daemon, passphrase: str | None) -> bytes | None:
 
 async def status(request: web.Request) -> web.Response:
     """State, verified row and head words, outbox, alarms; no content, no ids of rows."""
-    return json_response({"sync": await daemon_of(request).sync.fresh_status()})
+    return json_response({"sync": await _sync(request).fresh_status()})
 
 
 async def set_up(request: web.Request) -> web.Response:
@@ -73,11 +83,11 @@ async def set_up(request: web.Request) -> web.Response:
     if words is None and not without:
         fields.refuse("recovery_words", "needed, or say without_recovery", "missing")
     fields.check()
-    daemon = daemon_of(request)
+    daemon, membership = daemon_of(request), _membership(request)
     grant = await _admin(daemon, passphrase)
     if words is not None:
         await asyncio.to_thread(check_recovery_words, daemon.lifecycle, words)
-    member = await _membership(request).set_up(
+    member = await membership.set_up(
         address, token, name=name, grant=grant, words=None if without else words
     )
     return json_response(member.as_json(), status=201)
@@ -89,8 +99,9 @@ async def join(request: web.Request) -> web.Response:
     address, name = _address(fields), _name(fields)
     passphrase = fields.text("passphrase", limit=MAX_SECRET_CHARACTERS)
     fields.check()
+    membership = _membership(request)
     grant = await _admin(daemon_of(request), passphrase)
-    invited = await _membership(request).ask_to_join(address, name=name, grant=grant)
+    invited = await membership.ask_to_join(address, name=name, grant=grant)
     return json_response(
         {
             "invitation": invited.text,
@@ -128,8 +139,9 @@ async def look_at_offer(request: web.Request) -> web.Response:
 
 async def let_in(request: web.Request) -> web.Response:
     """Add the device of an offer and hand it the vault."""
+    membership = _membership(request)
     await daemon_of(request).require_present_owner()
-    offer = await _membership(request).let_in(request.match_info["offer"])
+    offer = await membership.let_in(request.match_info["offer"])
     return json_response({"device": offer.keys.device.hex(), "name": offer.name}, status=201)
 
 
@@ -141,8 +153,9 @@ async def devices(request: web.Request) -> web.Response:
 
 async def revoke(request: web.Request) -> web.Response:
     """Shut a device out, with a new key for everything written from now on."""
+    membership = _membership(request)
     await daemon_of(request).require_present_owner()
-    target = await _membership(request).revoke(request.match_info["device"])
+    target = await membership.revoke(request.match_info["device"])
     return json_response({"device": target.id.hex(), "revoked": True})
 
 
@@ -157,8 +170,9 @@ async def call_device(request: web.Request) -> web.Response:
 
 async def rotate(request: web.Request) -> web.Response:
     """A new key for everything written from now on."""
+    membership = _membership(request)
     await daemon_of(request).require_present_owner()
-    return json_response({"epoch": await _membership(request).rotate()})
+    return json_response({"epoch": await membership.rotate()})
 
 
 async def leave(request: web.Request) -> web.Response:
@@ -192,10 +206,9 @@ async def recover(request: web.Request) -> web.Response:
     head_words = (fields.text("head_words") or "").split()
     fields.check()
     noted = parse_noted_head(None if n is None else int(n), head_words)
+    membership = _membership(request)
     grant = await _admin(daemon_of(request), passphrase)
-    member = await _membership(request).recover(
-        address, vault, words, noted=noted, name=name, grant=grant
-    )
+    member = await membership.recover(address, vault, words, noted=noted, name=name, grant=grant)
     return json_response(member.as_json(), status=201)
 
 
@@ -204,8 +217,9 @@ async def renew(request: web.Request) -> web.Response:
     fields = Fields.of_body(call_of(request).json_object())
     passphrase = fields.text("passphrase", limit=MAX_SECRET_CHARACTERS)
     fields.check()
+    membership = _membership(request)
     grant = await _admin(daemon_of(request), passphrase)
-    member = await _membership(request).renew(grant=grant)
+    member = await membership.renew(grant=grant)
     return json_response(member.as_json())
 
 
@@ -231,25 +245,25 @@ async def announce_grant_key(request: web.Request) -> web.Response:
 
 async def pause(request: web.Request) -> web.Response:
     """Nothing is sent or fetched by itself until resumed; rows written meanwhile wait."""
-    sync = daemon_of(request).sync
+    sync = _sync(request)
     await sync.pause()
     return json_response({"sync": await sync.fresh_status()})
 
 
 async def resume(request: web.Request) -> web.Response:
-    sync = daemon_of(request).sync
+    sync = _sync(request)
     await sync.resume()
     return json_response({"sync": await sync.fresh_status()})
 
 
 async def sync_now(request: web.Request) -> web.Response:
     """One round; the state afterwards, or what stopped it."""
-    return json_response({"sync": await daemon_of(request).sync.sync_now()})
+    return json_response({"sync": await _sync(request).sync_now()})
 
 
 async def retry(request: web.Request) -> web.Response:
     """Try again after a stop that waits for the owner."""
-    return json_response({"sync": await daemon_of(request).sync.retry()})
+    return json_response({"sync": await _sync(request).retry()})
 
 
 async def confirm(request: web.Request) -> web.Response:
@@ -257,14 +271,14 @@ async def confirm(request: web.Request) -> web.Response:
     fields = Fields.of_body(call_of(request).json_object())
     code, typed = fields.required_text("code"), fields.required_text("typed")
     fields.check()
-    daemon = daemon_of(request)
-    await daemon.require_present_owner()
-    return json_response({"sync": await daemon.sync.confirm(code, typed)})
+    sync = _sync(request)
+    await daemon_of(request).require_present_owner()
+    return json_response({"sync": await sync.confirm(code, typed)})
 
 
 async def evidence(request: web.Request) -> web.Response:
     """Proofs that the server showed two histories; anybody can check one offline."""
-    return json_response({"evidence": await daemon_of(request).sync.evidence()})
+    return json_response({"evidence": await _sync(request).evidence()})
 
 
 ROUTES: Final = (

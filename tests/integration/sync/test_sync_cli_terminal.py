@@ -1,0 +1,96 @@
+"""Two people at two terminals: words shown and confirmed, a picture, a name to agree to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sandbox_daemon import COMMAND, SandboxDaemon
+from sync_server import ServerProcess
+from terminal import Terminal
+
+PASSPHRASE = "walnut orbit cactus lantern meadow pixel"
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[tuple[ServerProcess, SandboxDaemon, SandboxDaemon]]:
+    with (
+        ServerProcess(tmp_path / "server") as server,
+        SandboxDaemon(tmp_path / "desk", ("--no-embeddings",)) as desk,
+        SandboxDaemon(tmp_path / "laptop", ("--no-embeddings",)) as laptop,
+    ):
+        desk.init(PASSPHRASE).start()
+        laptop.init().start()
+        yield server, desk, laptop
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_setup_and_enrolment_on_terminals(
+    machines: tuple[ServerProcess, SandboxDaemon, SandboxDaemon],
+) -> None:
+    server, desk, laptop = machines
+    setup = Terminal([*COMMAND, "sync", "setup", server.url, "--name", "desk"], desk.env)
+    setup.expect("Passphrase:")
+    setup.type(PASSPHRASE)
+    setup.expect("Registration token")
+    setup.type(server.registration_token())
+    setup.expect("at hand")
+    setup.type("n")
+    setup.expect("written them down")
+    words = {int(at): word for at, word in re.findall(r"(\d+) ([a-z]+)", setup.screen)}
+    setup.type("")
+    for _ in range(3):
+        setup.type(words[int(setup.expect(r"Word (\d+):")[1])])
+    assert setup.wait() == 0
+    assert "On your recovery sheet" in setup.screen
+
+    join = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)
+    text = join.expect(r"(mlk1:[\w-]+)")[1]
+    assert "▄▄▄▄▄" in join.screen  # the corners of the picture
+    approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
+    approve.expect("mlk1")
+    approve.type("mlk1:AAAA")
+    assert approve.wait() == 16
+    approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
+    approve.expect("mlk1")
+    approve.type(text)
+    approve.expect("Asks to join: laptop")
+    approve.expect("y/N")
+    approve.type("n")
+    assert approve.wait() == 2
+    join.interrupt()
+    assert join.wait() == 130
+    again = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)
+    text = again.expect(r"(mlk1:[\w-]+)")[1]
+    approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
+    approve.expect("mlk1")
+    approve.type(text)
+    approve.expect("y/N")
+    approve.type("y")
+    assert approve.wait() == 0
+    assert text not in approve.screen  # what is a secret is not echoed
+    assert again.wait() == 0
+    devices = json.loads(laptop.cli("sync", "devices", "--json").stdout)["devices"]
+    assert {device["name"] for device in devices if device["role"] == "device"} == {
+        "desk",
+        "laptop",
+    }
+
+
+def test_only_the_owner_reaches_sync(tmp_path: Path) -> None:
+    with SandboxDaemon(tmp_path / "desk", ("--no-embeddings",)) as desk:
+        desk.init().start()
+        with desk.wire(desk.add_agent("an-agent")) as agent:
+            for path in ("status", "devices", "evidence"):
+                assert agent.get(f"/v1/sync/{path}").status == 403
+            for path in ("setup", "join", "offers", "rotate", "leave", "recover", "confirm"):
+                assert agent.post(f"/v1/sync/{path}").status == 403
+            assert agent.get("/v1/conflicts").status == 403
+        desk.cli("lock")
+        refused = desk.cli("sync", "status", check=False)
+        assert refused.returncode == 10
+        assert "locked" in refused.stderr
