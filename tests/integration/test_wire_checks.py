@@ -7,6 +7,7 @@ test_mcp_*); here is what must hold for every one of them, the next one included
 from __future__ import annotations
 
 import concurrent.futures
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -37,9 +38,7 @@ def guarded() -> Iterator[tuple[Route, str]]:
     for route in ALL_ROUTES:
         if route.access not in OPEN:
             for path in route.paths():
-                for name in ("id", "agent", "code", "client"):
-                    path = path.replace("{" + name + "}", ROW)
-                yield route, path
+                yield route, re.sub(r"\{\w+\}", ROW, path)
 
 
 def send(wire: Wire, route: Route, path: str, **headers: str) -> Answer:
