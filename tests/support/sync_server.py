@@ -239,7 +239,7 @@ class Caller:
         async with self.http.request(
             method, self.url + path, data=body, headers=sent, allow_redirects=False, **request
         ) as answer:
-            return Reply(answer.status, dict(answer.headers), await answer.read())
+            return Reply(answer.status, answer.headers, await answer.read())
 
     async def challenge(self) -> tuple[bytes, bytes]:
         """A nonce and the server's key."""

@@ -89,6 +89,7 @@ async def test_an_operators_day(
         assert stat.S_IMODE(kept.stat().st_mode) & 0o077 == 0
 
     secrets = await misuse(world, http)
+    refused = await world.caller.call("GET", "/v1/nothing")
     status = await asyncio.to_thread(process.command, "status", "--json")
     assert [vault["n"] for vault in json.loads(status.stdout)["heads"]] == [5]
     metrics_url = f"http://127.0.0.1:{process.ready['metrics_port']}/metrics"
@@ -97,6 +98,7 @@ async def test_an_operators_day(
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert await asyncio.to_thread(process.stop) == 0
     check_log(process.log())
+    assert f'"request_id": "{refused.headers["X-Request-Id"]}"' in process.log()
     for text in (process.log(), metrics):
         assert "M-SEARCH" not in text
         said = text.lower().encode()

@@ -46,6 +46,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *mailbox.ROUTES,
 )
 NO_ROUTE: Final = "none"
+REQUEST_ID_HEADER: Final = "X-Request-Id"  # by which an operator finds the line of the log
 METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 _log = logging.getLogger(__name__)
@@ -79,6 +80,8 @@ def _observe(host: SyncHost) -> Middleware:
             raise  # the client is gone: nobody to answer
         except Exception as error:
             response = _refused(host, MemlocketError(), request_id, error)
+        if not response.prepared:
+            response.headers[REQUEST_ID_HEADER] = request_id
         seconds = time.perf_counter() - started
         route = _template(request)
         method = request.method if request.method in METHODS else "OTHER"
