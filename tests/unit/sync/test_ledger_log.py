@@ -352,6 +352,30 @@ def test_a_waiting_row_that_was_edited_meanwhile_stays_behind(world: LedgerWorld
     assert {s.contents.content for s in record.siblings if s.contents} == {"and on", "meanwhile"}
 
 
+def test_a_server_that_takes_a_key_away_is_seen(world: LedgerWorld) -> None:
+    """Rows whose author destroyed the key look alike, but the log says so of those."""
+    one, two = world.device(), world.device()
+    memory = one.remember("whole")
+    one.push()
+    good = world.server.rows[-1].row
+    spoil(world, lambda wrap: bytes(92))
+    two.pull()
+    assert two.quarantined() == {"STALE_EPOCH": 1}
+    one.update(memory, content="goes on")
+    world.settle()
+    assert two.quarantined() == {"STALE_EPOCH": 1}
+    pair = (labels.plain_hash(good.body), good.wrap)
+    assert two.write(lambda tx: quarantine.store_wraps(tx, [pair])) == 1
+    assert two.write(lambda tx: quarantine.retry(tx, two.memories)) == 1
+    assert two.shown() == one.shown()
+    one.update(memory, content="not pushed 1")
+    one.update(memory, content="not pushed 2")
+    one.forget(memory, ForgetMode.REDACT)
+    world.settle()
+    assert two.quarantined() == {}
+    assert two.shown() == one.shown()
+
+
 def test_a_broken_wrap_is_replaced_from_the_server(world: LedgerWorld) -> None:
     one, two = world.device(), world.device()
     memory = one.remember("whole")
@@ -467,7 +491,7 @@ def test_a_forgotten_row_is_given_back_as_its_entry_alone(
     two.pull()
     assert two.content(kept) == "kept"
     assert two.row(gone) is None
-    assert two.quarantined() == {}
+    assert two.quarantined() == {"ROW_AUTH": 1}  # said, because a server may also have cut it off
 
 
 def test_copies_are_no_records_here_and_go_with_their_original(

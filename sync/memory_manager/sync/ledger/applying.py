@@ -41,6 +41,8 @@ def apply_row(
     refuse what it says: then its revision is known, and the record shows what it showed.
     """
     connection = transaction.connection
+    if not row.body:
+        raise RowRefused(SyncCode.ROW_AUTH)
     opened, payload = keys.payload(row, found.vault, dot, found.min_epoch)
     record, record_id = opened.header.record, _record_of(payload, opened.header.record)
     if payload.kind in (Kind.MEMORY, Kind.RESOLVE):
@@ -103,6 +105,7 @@ def _remove_redacted(
         earlier = revisions.ancestors(connection, redacted)
         known = [above for above in earlier if revisions.is_known(connection, above)]
         sealed_rows.remove(connection, known)
+        sealed_rows.release_dead(connection, earlier)
         transaction.request_checkpoint()
 
 

@@ -67,15 +67,12 @@ def commit_page(
                 own += 1
                 continue
             entry_rowid = _store(connection, row, g)
-            if sealed_rows.is_dead(row.row):
-                continue
             dot = Dot(row.entry.device, row.entry.seq)
             try:
                 apply_row(transaction, memories, keys, found, dot, row.row)
                 applied += 1
             except RowRefused as error:
-                quarantine.put(transaction, entry_rowid, row, error)
-                refused += 1
+                refused += quarantine.put(transaction, entry_rowid, row, error)
     authors = {row.entry.device for row in page.rows}
     _move_heads(connection, {device: accepted.log.devices[device] for device in authors})
     _keep_checkpoints(connection, page.checkpoints)

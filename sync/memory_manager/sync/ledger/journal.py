@@ -107,7 +107,7 @@ def seal_version(
             connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
     named = {r.dot for r in maximal if r not in staying}
     if redacted:
-        named |= revisions.behind_unnumbered(connection, record_id)
+        named |= revisions.unnumbered(connection, record_id)
     parents = tuple(sorted(named))
     revision: Revision | None = None
     if redacted or not deleted:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.ledger import alarms, keybag, state
 from memory_manager.sync.ledger.applying import apply_row
-from memory_manager.sync.ledger.sealed_rows import OpeningKeys
+from memory_manager.sync.ledger.sealed_rows import OpeningKeys, is_dead
 from memory_manager.sync.wire.envelope import (
     WRAP_BYTES,
     Dot,
@@ -30,17 +30,31 @@ _FINAL: Final = (SyncCode.ROW_FORMAT.value, SyncCode.CLASS_POLICY.value)
 _OF_WRAPS: Final = ("STALE_EPOCH", "WAITING_KEY", "WRONG_KEY", "ROW_AUTH")
 
 
-def put(transaction: Transaction, entry_rowid: int, row: LogRow, error: RowRefused) -> None:
-    """Keep a row aside; where the author must have meant harm or has a fault, name it."""
-    record = None
+def put(transaction: Transaction, entry_rowid: int, row: LogRow, error: RowRefused) -> bool:
+    """Keep a row aside; where the author must have meant harm or has a fault, name it.
+
+    False for a row without a key of a record that was forgotten: that is why it does not open.
+    """
+    connection, record = transaction.connection, None
     with contextlib.suppress(RowRefused):
         record = read_header(row.row.body).record
-    transaction.connection.execute(
+    if is_dead(row.row) and _is_forgotten(connection, record):
+        connection.execute("DELETE FROM sealed WHERE entry_rowid = ?", (entry_rowid,))
+        return False
+    connection.execute(
         "INSERT OR REPLACE INTO quarantine(entry_rowid, record, code, at_ms) VALUES(?, ?, ?, ?)",
         (entry_rowid, record, error.reason.value, transaction.now_ms),
     )
     if error.names_author:
         alarms.record(transaction, error.reason, device=row.entry.device, n=row.n)
+    return True
+
+
+def _is_forgotten(connection: Connection, record: bytes | None) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM revision WHERE record = ? AND deletion = 'forget'", (record,)
+    ).fetchone()
+    return found is not None
 
 
 def count(connection: Connection) -> int:

@@ -13,6 +13,7 @@ from memory_manager.sync.wire.versions import Current, Revision
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
+_MAX_NAMED: Final = 1000
 _OF_RECORD: Final = "id IS ? AND (? IS NOT NULL OR record = ?)"
 _COLUMNS: Final = "rowid, device, seq, deletion, hlc_ms, hlc_counter"
 
@@ -118,23 +119,24 @@ def everything(connection: Connection, record_id: bytes) -> list[Revision]:
     return [_revision(row, frozenset(parents.get(row[0], ()))) for row in rows]
 
 
-def behind_unnumbered(connection: Connection, record_id: bytes) -> set[Dot]:
-    """What a record's unpushed own edits descend from. Once those can not be opened any more,
-    nobody else knows that they superseded it: the revision that ends them has to say so.
+def unnumbered(connection: Connection, record_id: bytes) -> set[Dot]:
+    """A record's unpushed own edits and what they descend from. Once those can not be opened any
+    more nobody else knows what they superseded: the revision that ends them has to say it all.
     """
-    unnumbered: set[Dot] = set()
+    edits: dict[Dot, None] = {}
     parents: set[Dot] = set()
     for device, seq, parent_device, parent_seq in connection.execute(
         "SELECT v.device, v.seq, p.parent_device, p.parent_seq FROM revision v"
         " JOIN entry e ON e.device = v.device AND e.seq = v.seq"
         " LEFT JOIN revision_parent p ON p.child = v.rowid"
-        " WHERE v.id = ? AND v.deletion IS NULL AND e.n IS NULL",
+        " WHERE v.id = ? AND v.deletion IS NULL AND e.n IS NULL ORDER BY v.seq DESC",
         (record_id,),
     ):
-        unnumbered.add(Dot(device, seq))
+        edits[Dot(device, seq)] = None
         if parent_device is not None:
             parents.add(Dot(parent_device, parent_seq))
-    return parents - unnumbered
+    named = list(edits)[:_MAX_NAMED]  # what is left out just stays aside on other devices
+    return (parents - edits.keys()) | set(named)
 
 
 def forgets(connection: Connection, record_id: bytes) -> bool:

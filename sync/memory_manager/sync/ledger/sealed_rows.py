@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
 DEAD_WRAP = bytes(WRAP_BYTES)
-"""Stands for a content key that was destroyed before its row was pushed: nobody can open it."""
+"""Stands for a content key that its author destroyed before the row was pushed. No hash covers a
+WRAP: only a redaction or a *forget* in the log shows that it was the author."""
 
 
 def is_dead(row: SealedRow) -> bool:
-    """Whether there is nothing to open: compacted away, or its key was destroyed by the author."""
+    """Whether there is nothing to open: no BODY any more, or no key."""
     return not row.body or row.wrap == DEAD_WRAP
 
 
 def put(connection: Connection, entry_rowid: int, row: SealedRow) -> None:
-    """Keep a row as it came; a dead one is not kept."""
-    if not is_dead(row):
+    """Keep a row as it came, if there is one."""
+    if row.body:
         connection.execute(
             "INSERT INTO sealed(entry_rowid, epoch, wrap, body) VALUES(?, ?, ?, ?)",
             (entry_rowid, int.from_bytes(row.wrap[:4], "big"), row.wrap, row.body),
@@ -100,6 +101,23 @@ def remove(connection: Connection, dots: Iterable[Dot]) -> None:
             "UPDATE sealed SET wrap = ?, epoch = 0, dead = 1 WHERE entry_rowid IN"
             " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NULL)",
             (DEAD_WRAP, dot.device, dot.seq),
+        )
+
+
+def release_dead(connection: Connection, dots: Iterable[Dot]) -> None:
+    """The log shows why these rows do not open: those without a key or BODY wait no longer."""
+    for dot in dots:
+        place = (dot.device, dot.seq)
+        connection.execute(
+            "DELETE FROM sealed WHERE wrap = ? AND entry_rowid IN"
+            " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NOT NULL)",
+            (DEAD_WRAP, *place),
+        )
+        connection.execute(
+            "DELETE FROM quarantine WHERE entry_rowid IN"
+            " (SELECT rowid FROM entry WHERE device = ? AND seq = ?)"
+            " AND entry_rowid NOT IN (SELECT entry_rowid FROM sealed)",
+            place,
         )
 
 
