@@ -62,6 +62,8 @@ class Pair:
         return bytes.fromhex(str(self.one.sync.status()["vault"]))
 
     async def write(self, *texts: str) -> None:
+        """By device one, which is told the truth."""
+        self.proxy.rule = None
         for text in texts:
             await self.one.remember(text)
         await self.one.sync.sync_now()
@@ -316,9 +318,30 @@ async def test_two_heads_of_one_position_are_proven_and_final(pair: Pair) -> Non
     assert (await pair.two.sync.sync_now())["state"] == "stopped"
 
 
+async def test_a_push_may_be_answered_with_the_proof(pair: Pair) -> None:
+    """T25: the reply speaks of a position we verified, with another G."""
+    n, _ = await pair.one.verified()
+    lie = signed_head(pair.key, pair.vault, n, b"g" * 32)
+    await pair.one.remember("row")
+
+    async def rule(call: Call) -> Answer | None:
+        if call.path != PUSH:
+            return None
+        said = {"n": n, "g": lie.value.g.hex(), "signature": lie.signature.hex()}
+        body = json.dumps({"head": said, "first_n": n}).encode()
+        return Answer(200, "application/json", body)
+
+    pair.proxy.rule = rule
+    said = await pair.one.sync.sync_now()
+    assert (said["state"], await pair.one.codes()) == ("stopped", ["EQUIVOCATION"])
+    (proof,) = await pair.one.sync.evidence()
+    assert verify_evidence(json.loads(json.dumps(proof)), server_key=pair.server.host.key.public)
+
+
 async def test_two_histories_are_proven_by_one_checkpoint(pair: Pair) -> None:
     """T25: the two devices saw two rows in another order; the next row's checkpoint tells."""
     g = bytes.fromhex((await pair.two.verified())[1])
+    await pair.two.sync.pause()  # no round but those of the test
     await pair.two.remember("by two")
     pair.proxy.rule = _lose_push
     assert (await pair.two.sync.sync_now())["outbox"] == 1
@@ -365,7 +388,7 @@ async def _swapped_view(pair: Pair, g: bytes) -> bytes:
 
     pair.proxy.rule = pages(swap)
     said = await pair.two.sync.sync_now()
-    assert (said["state"], said["outbox"]) == ("ok", 0)
+    assert (said["state"], said["outbox"]) == ("paused", 0)
     return bytes.fromhex((await pair.two.verified())[1])
 
 

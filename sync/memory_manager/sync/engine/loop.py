@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NEVER: Final = float("inf")
 _LONG_POLLS: Final = 10
+_GATHER_SECONDS: Final = 0.05  # many commits are looked at once
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class SyncLoop:
         self._due = self._now() + self._pace.first  # of the loop's clock
         self._earliest = 0.0  # before it no hint and no local write starts a round
         self._written = False
+        self._resting = False
         self._set_healthy(False)
 
     async def run(self) -> None:
@@ -99,6 +101,7 @@ class SyncLoop:
 
     def go_on(self) -> None:
         """A pause or stop has ended: a round at once."""
+        self._resting = False
         self._backoff.succeeded()
         self._due = self._earliest = 0.0
         self._wake.set()
@@ -109,6 +112,7 @@ class SyncLoop:
 
     def rest(self) -> None:
         """A pause has begun: no connection for pokes either."""
+        self._resting = True
         self._set_healthy(False)
         self._wake.set()
 
@@ -161,6 +165,7 @@ class SyncLoop:
 
     async def _look_at_outbox(self) -> None:
         """A commit was heard of: it concerns sync only if there is something to send."""
+        await asyncio.sleep(_GATHER_SECONDS)
         self._written = False
         with contextlib.suppress(Exception):  # a vault that locks
             await self._refreshed()
@@ -171,6 +176,7 @@ class SyncLoop:
 
     async def _may_run(self) -> bool:
         now = await self.parts.store.read(state.read)
+        self._resting = now is None or now.paused
         if now is None or now.paused or now.stop_code is not None:
             return False
         return not await self.parts.store.read(state.must_enrol_again)
@@ -193,7 +199,7 @@ class SyncLoop:
             self._due = self._earliest = self._now() + wait
             retry_at = at + int(wait * 1000)
             self._show(finding=finding, found_at_ms=at, retry_at_ms=retry_at)
-        self._set_healthy(finding is None)
+        self._set_healthy(finding is None and not self._resting)
         with contextlib.suppress(Exception):  # a vault that locks
             await self._refreshed()
 

@@ -9,13 +9,13 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_manager.sync.engine import own_state
+from memory_manager.sync.engine import own_state, proofs
 from memory_manager.sync.engine.advice import GAP, Finding, Reaction, RoundStopped
 from memory_manager.sync.engine.errors import SyncServerRefused
 from memory_manager.sync.engine.parts import Parts, Progress
 from memory_manager.sync.engine.pull_step import pull
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import incoming, keybag, outbox, seeding, state
+from memory_manager.sync.ledger import incoming, keybag, outbox, seeding, state, verified
 from memory_manager.sync.ledger.outbox import Batch
 from memory_manager.sync.membership.epoch_keys import check_key
 from memory_manager.sync.wire.framing import Push, Signed
@@ -65,7 +65,7 @@ async def push(parts: Parts, agreed: bytes | None = None) -> None:
             await pull(parts, agreed)
         else:
             sent = first
-            if not await parts.store.write(partial(_acknowledge, head)):
+            if not await parts.store.write(partial(_acknowledge, parts, head)):
                 await pull(parts, agreed)  # other rows came between; they tell about ours
         waiting = await parts.store.read(outbox.count)
         total = max(total, waiting)
@@ -80,8 +80,15 @@ def _sign(parts: Parts, checkpoint: Checkpoint) -> bytes:
     return sign_checkpoint(parts.secrets.signing_key(), checkpoint)
 
 
-def _acknowledge(head: Signed[ServerHead], transaction: Transaction) -> int:
-    covered = incoming.acknowledge(transaction, head)
+def _acknowledge(parts: Parts, head: Signed[ServerHead], transaction: Transaction) -> int:
+    connection = transaction.connection
+    try:
+        covered = incoming.acknowledge(transaction, head)
+    except SyncRefused as error:
+        if error.reason is not SyncCode.EQUIVOCATION:
+            raise
+        rules = verified.verifier(connection, parts.roster.at(connection))
+        raise proofs.equivocation(connection, rules, verified.load(connection), head) from None
     if covered:
         own_state.keep_heads(transaction, [head])
         state.contacted(transaction)

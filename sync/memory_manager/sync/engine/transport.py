@@ -60,6 +60,7 @@ class Transport:
             self._tls = ssl.create_default_context(cafile=ca_file)
             self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
         self.requests = 0  # sent so far; what idling costs is measured by it
 
     async def request(
@@ -119,11 +120,15 @@ class Transport:
             raise SyncUnreachable(_why(error)) from None
 
     async def close(self) -> None:
+        """Whatever still waits for an answer, or asks later, gets SyncUnreachable."""
+        self._closed = True
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     def _open(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise SyncUnreachable
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls),
