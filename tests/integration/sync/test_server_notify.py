@@ -37,7 +37,7 @@ async def test_a_socket_hears_of_rows_and_nothing_more(
     world: World, http: aiohttp.ClientSession
 ) -> None:
     other = await world.join(http)
-    async with socket_of(other) as socket:
+    async with socket_of(other, compress=15) as socket:
         assert await socket.receive_json(timeout=SECONDS) == {"n": 0}
         await world.caller.push(world.rows(3))
         message = await socket.receive(timeout=SECONDS)

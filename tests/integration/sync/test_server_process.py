@@ -36,6 +36,8 @@ from memory_manager.sync.server.settings import Address
 from memory_manager.sync.wire.framing import unpack_page
 from memory_manager.sync.wire.labels import server_words
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
 CANARY = "canary5f1e"
 SECONDS = 40.0
 
