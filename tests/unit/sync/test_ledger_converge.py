@@ -15,7 +15,7 @@ from ledger_world import LedgerDevice, LedgerWorld
 from small_vault import writer
 
 from memory_manager.base.errors import MemlocketError
-from memory_manager.base.identifiers import MemoryId
+from memory_manager.base.identifiers import MemoryId, memory_id_from_bytes
 from memory_manager.sync.ledger import conflicts, keybag, quarantine, sealed_rows
 from memory_manager.sync.wire.envelope import Dot, open_row
 from memory_manager.sync.wire.payload import HybridTime, read_payload
@@ -134,6 +134,18 @@ def said_in_the_log(world: LedgerWorld) -> tuple[dict[str, Current], dict[Dot, A
     return {memory: current(found) for memory, found in revisions.items()}, texts
 
 
+def sealed_texts(device: LedgerDevice, expected: dict[str, Current]) -> dict[str, int]:
+    """Sealed edits that are still there of records that were forgotten everywhere."""
+    rows = device.read(
+        lambda c: c.execute(
+            "SELECT v.id FROM revision v JOIN entry e ON e.device = v.device AND e.seq = v.seq"
+            " JOIN sealed s ON s.entry_rowid = e.rowid WHERE v.deletion IS NULL"
+        ).fetchall()
+    )
+    kept = [memory_id_from_bytes(record_id) for (record_id,) in rows]
+    return {memory: 1 for memory in kept if expected[memory].forgotten}
+
+
 def check(world: LedgerWorld) -> None:
     first, *others = world.devices
     expected, texts = said_in_the_log(world)
@@ -151,6 +163,8 @@ def check(world: LedgerWorld) -> None:
         kept = {s.contents.content for s in record.siblings if s.contents} if record else set()
         for sibling in now.siblings:
             assert texts[sibling.dot] in kept | {shown[memory].content}
+    for device in world.devices:
+        assert sealed_texts(device, expected) == {}
     for other in others:
         assert other.shown() == first.shown()
         assert other.in_conflict() == first.in_conflict()
