@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import time
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from nacl.signing import SigningKey
 from optin_devices import OptInWorld, Owner, opt_in_world
 from small_vault import writer
 from sync_devices import devices
+from sync_proxy import Answer, Call
 from vault_harness import OTHER_PASSPHRASE, PASSPHRASE
 
 from memory_manager.base.errors import InvalidInput, NotFound
@@ -22,6 +25,7 @@ from memory_manager.sync.engine.errors import SyncOff
 from memory_manager.sync.ledger import roster_log, sealed_rows
 from memory_manager.sync.optin import table
 from memory_manager.sync.optin.approval import Approval, Signatures, approve
+from memory_manager.sync.optin.delivery import Delivery
 from memory_manager.sync.optin.egress import send_row
 from memory_manager.sync.optin.errors import (
     GrantBroken,
@@ -32,6 +36,7 @@ from memory_manager.sync.optin.errors import (
 from memory_manager.sync.optin.owner_signature import owner_key
 from memory_manager.sync.optin.requests import file_request
 from memory_manager.sync.optin.service import OptIns
+from memory_manager.sync.optin.table import OptedIn
 from memory_manager.sync.optin.verified import VerifiedGrant, verify_grant
 from memory_manager.sync.wire.envelope import Dot, Policy, is_indexable, read_header
 from memory_manager.sync.wire.grants import sign_grant
@@ -135,15 +140,33 @@ async def test_what_is_approved_is_what_was_shown(opted: OptInWorld) -> None:
 
 async def test_above_fifty_rows_the_number_is_typed(opted: OptInWorld) -> None:
     owner = opted.owner
-    ids = await owner.device.remember_many(51)
+    ids = tuple(await owner.device.remember_many(51))
+    keys = await _keys(owner)
+    digest = (await owner.opt_ins.preview(ids)).digest
     for typed in (None, 50, 52):
         with pytest.raises(OptInCountWrong):
-            await owner.grant(ids, typed=typed)
+            await _approve(owner, Approval(ids, digest, typed), keys)
     assert await owner.rows() == []
-    assert len(await owner.grant(ids, typed=51)) == 51
-    await owner.opt_out(*ids)
+    assert len(await _approve(owner, Approval(ids, digest, 51), keys)) == 51
     fifty = ids[:50]
-    assert len(await owner.grant(fifty)) == 50
+    digest = (await owner.opt_ins.preview(fifty)).digest
+    assert len(await _approve(owner, Approval(fifty, digest, None), keys)) == 50
+    assert Counter(await owner.states()) == {"waiting": 51, "leaving": 50}
+
+
+async def _keys(owner: Owner) -> Signatures:
+    def opened() -> Signatures:
+        with owner_key(owner.device.lifecycle, PASSPHRASE) as own:
+            return Signatures(owner.device.sync.secrets.signing_key(), own)
+
+    return await asyncio.to_thread(opened)
+
+
+async def _approve(owner: Owner, asked: Approval, keys: Signatures) -> list[OptedIn]:
+    """Without Argon2id's time for each of many."""
+    return await owner.device.store.write(
+        lambda tx: approve(tx, asked, keys, writer(), now=lambda: NOW)
+    )
 
 
 async def test_impossible_batches_are_refused(opted: OptInWorld) -> None:
@@ -164,8 +187,8 @@ async def test_nothing_is_sent_under_a_grant_that_does_not_hold(opted: OptInWorl
     owner = opted.owner
     chosen = await owner.remember(OPTED_IN)
     device, stranger = owner.device.sync.secrets.signing_key(), SigningKey(bytes(32))
-    with owner_key(owner.device.lifecycle, PASSPHRASE) as own:
-        keys = Signatures(device, own)
+    keys = await _keys(owner)
+    own = keys.owner
     changes: dict[str, dict[str, object]] = {
         "expired": {"expires": 1},
         "hash": {"sha256": bytes(32)},
@@ -184,9 +207,7 @@ async def test_nothing_is_sent_under_a_grant_that_does_not_hold(opted: OptInWorl
     for name, change in changes.items():
         seen = await owner.opt_ins.preview([chosen])
         asked = Approval((chosen,), seen.digest, None)
-        (good,) = await owner.device.store.write(
-            lambda tx, asked=asked: approve(tx, asked, keys, writer(), now=lambda: NOW)
-        )
+        (good,) = await _approve(owner, asked, keys)
         await owner.device.sync.sync_now()
         assert good.signed is not None
         grant = dataclasses.replace(good.signed.grant, **change)  # type: ignore[arg-type]
@@ -213,8 +234,8 @@ async def test_credential_shaped_bytes_are_not_sent_though_the_owner_signed_them
     assert good.document is not None
     dirty = good.document.replace(OPTED_IN.encode(), f"token={SECRET}".encode())
     grant = dataclasses.replace(good.signed.grant, sha256=hashlib.sha256(dirty).digest())
-    with owner_key(owner.device.lifecycle, PASSPHRASE) as own:
-        signed = sign_grant(grant, owner.device.sync.secrets.signing_key(), own)
+    keys = await _keys(owner)
+    signed = sign_grant(grant, keys.device, keys.owner)
     session = owner.device.sync.client
     member = await _own_member(owner)
     granted = verify_grant(
@@ -294,6 +315,51 @@ async def test_taking_back_is_retried_until_the_server_answers(opted: OptInWorld
     assert not await owner.deliver()
     assert await owner.rows() == []
     assert scan_folders([opted.data], {"in": OPTED_IN}) == []
+
+
+async def test_a_lost_reply_is_no_second_row_and_a_lost_network_no_lost_row(
+    opted: OptInWorld,
+) -> None:
+    """The task of the daemon tries again by itself, both ways, until the server has answered."""
+    owner = opted.owner
+    chosen = await owner.remember(OPTED_IN)
+    lost = 0
+
+    async def rule(call: Call) -> Answer:
+        nonlocal lost
+        answer = await opted.recording.rule(call)
+        if call.path.startswith("/v1/index/rows") and lost < 4:
+            lost += 1
+            return Answer(502, "text/html", b"<html>")
+        return answer
+
+    opted.proxy.rule = rule
+    delivery = Delivery(owner.device.sync, first_pause=0.01)
+    task = asyncio.get_running_loop().create_task(delivery.run())
+    try:
+        await owner.grant([chosen])
+        await owner.device.sync.sync_now()
+        delivery.poke()
+        await _until(lambda states: states == ["sent"], owner)
+        assert lost == 4
+        assert len(set(opted.recording.bodies("POST /v1/index/rows"))) == 1
+        checked = await owner.opt_ins.search("quokka", 5)
+        assert len(checked.hits) == 1
+        lost = 0
+        await owner.opt_out(chosen)
+        delivery.poke()
+        await _until(lambda states: states == [], owner)
+        assert lost == 4
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    assert scan_folders([opted.data], {"in": OPTED_IN}) == []
+
+
+async def _until(condition: Callable[[list[str]], bool], owner: Owner) -> None:
+    async with asyncio.timeout(20):
+        while not condition(await owner.states()):  # noqa: ASYNC110 - the vault has no event for it
+            await asyncio.sleep(0.01)
 
 
 async def test_a_changed_memory_leaves_the_server_and_waits_for_the_owner_again(
