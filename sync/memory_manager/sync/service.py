@@ -13,8 +13,10 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from memory_manager.base.errors import MemlocketError
+from memory_manager.base.times import now_ms
 from memory_manager.sync.engine import own_state
-from memory_manager.sync.engine.advice import Reaction, reaction
+from memory_manager.sync.engine.advice import UNUSABLE, Finding, Reaction, reaction
 from memory_manager.sync.engine.backoff import Backoff
 from memory_manager.sync.engine.client import SyncClient, client_for
 from memory_manager.sync.engine.connection import ServerConnection
@@ -77,6 +79,7 @@ class SyncService:
         self._anchor: VaultAnchor | None = None
         self._roster = RosterCache()
         self._snapshot: Snapshot | None = None
+        self._unusable = Live()
         self._client: SyncClient | None = None
         self._engine: SyncLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -112,7 +115,8 @@ class SyncService:
         advice, evidence}], quarantined {code: count}, conflicts, last_contact_at, next_try_at,
         epoch, devices. As of the last change that the engine heard of; ``fresh_status`` looks.
         """
-        return status_json(self._snapshot, Live() if self._engine is None else self._engine.live)
+        live = self._unusable if self._engine is None else self._engine.live
+        return status_json(self._snapshot, live)
 
     async def fresh_status(self) -> dict[str, object]:
         """``status`` after a look into the vault."""
@@ -288,13 +292,18 @@ class SyncService:
     async def _start(self) -> None:
         store, secrets = self.store, self._secrets
         connection = await store.read(_connection)
+        self._unusable = Live()
         await self._refresh()
         if connection is None or secrets is None or store.read_only:
             return
         now = await self._state()
-        self._client = await asyncio.to_thread(
-            lambda: client_for(connection, now.vault, secrets, limits=self._limits)
-        )
+        try:
+            self._client = await asyncio.to_thread(
+                lambda: client_for(connection, now.vault, secrets, limits=self._limits)
+            )
+        except (OSError, MemlocketError):  # a file of certificates that is gone or is none
+            self._unusable = Live(finding=Finding(UNUSABLE, Reaction.RETRY), found_at_ms=now_ms())
+            return
         jitter = (await self.options()).jitter_seconds
         self._engine = SyncLoop(
             self._parts,

@@ -196,7 +196,7 @@ async def test_trouble_on_the_way_changes_nothing_and_passes(
     trouble: Callable[[Call], Awaitable[Any]],
 ) -> None:
     """T14."""
-    made.limits = Limits(connect_seconds=1.0, read_seconds=0.3, total_seconds=0.6)
+    made.limits = Limits(connect_seconds=2.0, read_seconds=1.0, total_seconds=2.0)
     one = await made.found(server, proxy.url, EAGER)
     await one.until(lambda said: said["state"] == "ok")
     held = await one.verified()
@@ -216,7 +216,7 @@ async def test_a_reply_that_never_comes_needs_no_second_push(
     server: RunningServer, proxy: SyncProxy, made: Devices
 ) -> None:
     """T14: the rows are on the server; the next pull says so."""
-    made.limits = Limits(connect_seconds=1.0, read_seconds=0.3, total_seconds=0.6)
+    made.limits = Limits(connect_seconds=2.0, read_seconds=1.0, total_seconds=2.0)
     one = await made.found(server, proxy.url, EAGER)
     await one.until(lambda said: said["state"] == "ok")
 

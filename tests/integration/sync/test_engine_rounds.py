@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -323,3 +324,27 @@ async def test_what_is_locked_holds_no_key_and_no_connection(
     with pytest.raises(SyncOff):
         _ = one.sync.client
     assert one.sync.status()["state"] == "off"
+
+
+async def test_a_certificate_file_that_is_gone_is_told(
+    server: RunningServer, made: Devices, tmp_path: Path
+) -> None:
+    one = await made.found(server)
+    known = await one.sync.connection()
+    assert known is not None
+    url = "https://127.0.0.1:1"
+    missing = dataclasses.replace(known, url=url, ca_file=str(tmp_path / "gone.pem"))
+    await one.sync.connect(missing)
+    said = await one.sync.fresh_status()
+    assert (said["state"], await one.codes()) == ("waiting", ["CONNECTION_UNUSABLE"])
+    await one.sync.connect(known)
+    assert (await one.sync.sync_now())["state"] == "ok"
+
+
+async def test_the_blur_of_times_is_bounded_and_kept(server: RunningServer, made: Devices) -> None:
+    one = await made.found(server)
+    await one.sync.set_jitter(90.0)
+    await one.close()
+    await one.open()
+    assert (await one.sync.options()).jitter_seconds == 60.0
+    assert (await one.sync.sync_now())["state"] == "ok"

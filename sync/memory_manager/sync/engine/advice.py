@@ -22,6 +22,7 @@ ROSTER_HEAD: Final = "ROSTER_HEAD"
 LOCAL_ERROR: Final = "LOCAL_ERROR"
 OFFLINE: Final = "OFFLINE"
 ENROL_AGAIN: Final = "ENROL_AGAIN"
+UNUSABLE: Final = "CONNECTION_UNUSABLE"
 
 
 class Reaction(enum.Enum):
@@ -174,6 +175,11 @@ _ADVICE: Final[Mapping[str, tuple[Reaction, str]]] = MappingProxyType(
         OFFLINE: (
             Reaction.AGAIN,
             "The server cannot be reached; memories stay here and are sent later.",
+        ),
+        UNUSABLE: (
+            Reaction.RETRY,
+            "The connection to the server cannot be used: the file with its certificates is gone or"
+            " is none.",
         ),
         LOCAL_ERROR: (Reaction.AGAIN, "Something went wrong on this device; sync tries again."),
     }
