@@ -263,9 +263,15 @@ def a_revoked_machine_leaves_and_keeps_its_memories(walk: Walk) -> None:
     assert answer == {"state": "off", "server_told": False}
     assert status(walk.laptop)["state"] == "off"
     assert len(texts(walk.laptop)) == 19
+    walk.laptop.stop()
+    walk.laptop.start()
+    assert walk.laptop.status()["vault"]["state"] == "unlocked"
     joined, _ = join(walk, walk.laptop, "laptop again")
     assert joined["device"] != device
     wait_until(lambda: "not for the laptop" in texts(walk.laptop), SECONDS, "it shares again")
+    wait_until(lambda: status(walk.laptop)["outbox"] == 0, SECONDS, "it told what it had")
+    assert status(walk.laptop)["conflicts"] == 0
+    assert texts(walk.laptop) == texts(walk.desk)
 
 
 def words_alone_bring_a_new_machine_everything(walk: Walk) -> None:
