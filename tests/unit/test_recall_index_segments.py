@@ -14,6 +14,8 @@ from sqlcipher3 import dbapi2
 
 from memory_manager.recall import vector_segments as segments
 from memory_manager.recall.vector_codes import quantise
+from memory_manager.recall.vector_gate import GateColumns, PlaceBook
+from memory_manager.recall.vector_index import VectorIndex
 from memory_manager.vault.migrations import migrate
 
 DIM = 16
@@ -136,3 +138,34 @@ def test_a_segment_whose_parts_do_not_fit_is_reported(connection: Any, damage: s
     parts = list(segments.read_all(connection, MODEL, DIM, damaged))
     assert damaged == [1]
     assert [part.rowids.tolist() for part in parts] == [[10, 11]]
+
+
+@pytest.mark.parametrize(
+    ("keys", "twice"),
+    [([], []), ([1, 2, 9], []), ([9, 1, 2], []), ([1, 1, 2], [1]), ([5, 2, 9, 2, 5, 2], [2, 5])],
+    ids=["none", "rising", "any-order", "neighbours", "apart"],
+)
+def test_repeated_keys_are_found_in_any_order(keys: list[int], twice: list[int]) -> None:
+    assert segments.repeated(np.array(keys, np.int64)).tolist() == twice
+
+
+def test_a_segment_that_names_a_vector_twice_is_reported(connection: Any) -> None:
+    fill(connection, range(1, 4))
+    segments.pack_tail(connection, MODEL, DIM, least=1)
+    (raw,) = connection.execute("SELECT keys FROM vector_segment").fetchone()
+    keys = np.frombuffer(raw, segments.KEY).copy()
+    keys[2] = keys[0]
+    connection.execute("UPDATE vector_segment SET keys = ?", (keys.tobytes(),))
+    assert segments.read_segment(connection, 1, DIM) is None
+
+
+def test_rows_are_counted_once_whatever_the_number_and_order_of_their_pieces() -> None:
+    index = VectorIndex(DIM, PlaceBook())
+    rowids = np.array([7, 3, 7, 5, 3], np.int64)
+    scales, codes = codes_for(1, pieces=5)
+    index.append_loaded(rowids, scales, codes)
+    assert (index.vectors, index.rows) == (0, 0)  # nothing is visible before the gate has spoken
+    gate = GateColumns.empty(5)
+    gate.alive[:] = rowids != 5
+    index.settle(lambda asked: gate if asked.tolist() == rowids.tolist() else GateColumns.empty(0))
+    assert (index.vectors, index.rows) == (4, 2)

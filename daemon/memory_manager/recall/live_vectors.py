@@ -75,8 +75,8 @@ class LiveVectors:
         for stored in vector_segments.read_all(connection, model.rowid, model.dim, damaged):
             index.append_loaded(stored.rowids, stored.scales, stored.codes)
             keys.append(stored.rowids << _PIECE_BITS | stored.pieces)
-        unique, counts = np.unique(np.concatenate(keys), return_counts=True)
-        doubled = np.unique(unique[counts > 1] >> _PIECE_BITS).tolist()
+        twice = vector_segments.repeated(np.concatenate(keys))
+        doubled = np.unique(twice >> _PIECE_BITS).tolist()
         self._gate.load(connection)
         index.settle(self._gate.columns_of)
         for rowid in doubled:

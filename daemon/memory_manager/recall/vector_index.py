@@ -141,9 +141,9 @@ class VectorIndex:
                 if columns_of is not None:
                     block.gate.fill(used, columns_of(block.rowids[used]), slice(None))
                 living.append(block.rowids[used][block.gate.alive[used]])
-            alive = np.concatenate(living)
+            alive = np.sort(np.concatenate(living))
             self._dead = self.slots - len(alive)
-            self._rows = len(np.unique(alive))
+            self._rows = int(np.count_nonzero(np.diff(alive, prepend=-1)))
             self._take_centre()
 
     def _append(

@@ -191,12 +191,20 @@ def read_segment(connection: Connection, segment_id: int, dim: int) -> StoredVec
     if int(n - np.count_nonzero(living)) != dead or not np.isfinite(scales).all():
         return None
     rowids, pieces = keys["rowid"].astype(np.int64), keys["piece"].astype(np.int64)
-    named = rowids[living] << 16 | pieces[living]
-    if (rowids[living] <= 0).any() or len(np.unique(named)) != len(named):
+    if (rowids[living] <= 0).any() or repeated(rowids[living] << 16 | pieces[living]).size:
         return None
     if dead:
         rowids, pieces, scales, codes = (a[living] for a in (rowids, pieces, scales, codes))
     return StoredVectors(rowids, pieces, scales, codes)
+
+
+def repeated(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The keys that stand there more than once; most keys come in rising order already."""
+    steps = np.diff(keys)
+    if (steps > 0).all():
+        return keys[:0]
+    ordered = np.sort(keys)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def read_tail(connection: Connection, model_rowid: int, dim: int) -> StoredVectors:
