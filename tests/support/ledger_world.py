@@ -271,6 +271,14 @@ class LedgerDevice:
         self.vault.close()
 
 
+def row_counts(device: LedgerDevice | SmallVault) -> dict[str, int]:
+    """How many rows each table of the ledger has."""
+    return {
+        table: device.read(lambda c, t=table: c.execute(f"SELECT count(*) FROM {t}").fetchone()[0])
+        for table in founding.TABLES
+    }
+
+
 class LedgerWorld:
     """Some members of one vault."""
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from ledger_world import LedgerDevice, LedgerWorld
 from small_vault import writer
@@ -14,18 +11,6 @@ from memory_manager.sync.ledger import conflicts
 from memory_manager.sync.wire.payload import Kind
 from memory_manager.vault import erasure
 from memory_manager.vault.rows import ForgetMode, MemoryChange, RecordKind, RowStatus
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[LedgerWorld]:
-    made = LedgerWorld(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def pair(world: LedgerWorld) -> tuple[LedgerDevice, LedgerDevice]:
-    return world.device(), world.device()
 
 
 def agree(world: LedgerWorld) -> None:
