@@ -12,6 +12,7 @@ import json
 import os
 import random
 import sys
+import time
 from pathlib import Path
 
 from small_vault import writer
@@ -25,6 +26,7 @@ from memory_manager.vault.rows import ForgetMode, MemoryChange, MemoryDraft
 from memory_manager.vault.transaction import Transaction
 
 WAVE = 12
+SETTLE_SECONDS = 90
 
 
 class Writer:
@@ -52,8 +54,19 @@ class Writer:
             os.fsync(self.log.fileno())
         while not await asyncio.to_thread(stop.exists):  # noqa: ASYNC110 - another process says it
             await asyncio.sleep(0.02)
-        await self.device.until(lambda said: said["outbox"] == 0 and said["state"] == "ok")
+        await self.settle()
         await self.device.close()
+
+    async def settle(self) -> None:
+        """Until everything is pushed; says what stands in the way."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            said = await self.device.sync.fresh_status()
+            if said["outbox"] == 0 and said["state"] == "ok":
+                return
+            if time.monotonic() > deadline:
+                raise SystemExit(f"never settled: {said}")
+            await asyncio.sleep(0.05)
 
     async def known(self) -> list[MemoryId]:
         return await self.device.store.read(
