@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from memory_manager.cli import service_process
+from memory_manager.cli import service_process, sync_text
 from memory_manager.cli.arguments import Commands, add_command, add_start_options
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
@@ -141,6 +141,7 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
             ),
             ("recovery words", vault.get("recovery")),
             ("memories", counts.get("memories")),
+            ("sync", sync_text.line(section(status, "sync"))),
             ("agents", counts.get("agents")),
             ("approvals", _approvals_line(section(status, "approvals"))),
             (

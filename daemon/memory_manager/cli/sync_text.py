@@ -48,6 +48,18 @@ def status(answer: _Entry) -> str:
     return "\n".join([text, *(_alarm(alarm, stopped) for alarm in _entries(sync, "alarms"))])
 
 
+def line(sync: _Entry) -> str | None:
+    """One line among others; None while sync is off."""
+    state = sync.get("state")
+    if state in (None, "off"):
+        return None
+    codes = ", ".join(sorted({str(alarm.get("code")) for alarm in _entries(sync, "alarms")}))
+    if state == "stopped":
+        return f"stopped, {codes}: memlocket sync status" if codes else "stopped"
+    waiting = _number(sync, "outbox")
+    return f"{state}, {counted(waiting, 'row')} to be sent" if waiting else str(state)
+
+
 def _alarm(alarm: _Entry, stopped: bool) -> str:
     where = ", ".join(
         f"{name} {str(alarm[name])[:_ID_DIGITS]}" for name in ("device", "n") if alarm.get(name)

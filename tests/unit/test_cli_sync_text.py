@@ -1,0 +1,103 @@
+"""Answers about sync as a person reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory_manager.cli import sync_text
+
+REVOKED = {
+    "code": "REVOKED_DEVICE",
+    "at": "2026-11-30T12:00:00Z",
+    "device": "ab" * 16,
+    "n": 7,
+    "advice": "It was revoked.",
+}
+
+
+def on(**members: Any) -> dict[str, Any]:
+    return {
+        "state": "ok",
+        "server": "sync.example.org:8443",
+        "vault": "2a0211bc8d057e0765ca14b7d416a0db",
+        "device": "cd" * 16,
+        "verified": {"n": 12, "g": "00" * 32, "words": ["a", "b", "c", "d", "e", "f"]},
+        "outbox": 0,
+        "alarms": [],
+        **members,
+    }
+
+
+def test_off_is_said_in_one_sentence() -> None:
+    assert sync_text.status({"sync": {"state": "off"}}) == (
+        "Sync is off: this memory is on this machine only."
+    )
+
+
+def test_the_verified_row_and_its_words_are_shown() -> None:
+    shown = sync_text.status({"sync": on()})
+    assert "verified up to row  12" in shown
+    assert "a b c d e f" in shown
+    assert "2a02-11bc-8d05-7e07-65ca-14b7-d416-a0db" in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "next_step"),
+    [
+        ("ROSTER_CHANGED", "memlocket sync confirm ROSTER_CHANGED"),
+        ("BREAKER", "memlocket sync confirm BREAKER"),
+        ("ROLLBACK", "memlocket sync confirm ROLLBACK"),
+        ("REVOKED_DEVICE", "memlocket sync leave"),
+        ("EQUIVOCATION", "memlocket sync evidence"),
+        ("ENROL_AGAIN", "memlocket sync renew"),
+        ("CHAIN_BREAK", "memlocket sync retry"),
+    ],
+)
+def test_a_stop_names_its_device_its_row_and_the_next_command(code: str, next_step: str) -> None:
+    alarm = {**REVOKED, "code": code}
+    shown = sync_text.status({"sync": on(state="stopped", alarms=[alarm])})
+    assert f"! {code} (device abababab, row 7)" in shown
+    assert "It was revoked." in shown
+    assert next_step in shown.partition("Next: ")[2]
+
+
+def test_what_goes_on_by_itself_asks_for_nothing() -> None:
+    shown = sync_text.status({"sync": on(state="offline", alarms=[{**REVOKED, "code": "OFFLINE"}])})
+    assert "Next:" not in shown
+
+
+@pytest.mark.parametrize(
+    ("sync", "line"),
+    [
+        ({"state": "off"}, None),
+        ({}, None),
+        (on(), "ok"),
+        (on(state="syncing", outbox=2), "syncing, 2 rows to be sent"),
+        (
+            on(state="stopped", alarms=[REVOKED]),
+            "stopped, REVOKED_DEVICE: memlocket sync status",
+        ),
+    ],
+    ids=["off", "absent", "ok", "waiting", "stopped"],
+)
+def test_the_line_among_others(sync: dict[str, Any], line: str | None) -> None:
+    assert sync_text.line(sync) == line
+
+
+def test_devices_that_ended_say_where() -> None:
+    shown = sync_text.devices(
+        {
+            "devices": [
+                {"device": "ab" * 16, "name": "desk", "active": True, "this_device": True,
+                 "role": "device", "rows": 3},
+                {"device": "cd" * 16, "name": None, "active": True, "role": "recovery", "rows": 0},
+                {"device": "ef" * 16, "name": "lost", "active": False, "role": "device",
+                 "rows": 2, "ended_at_row": 2},
+            ]
+        }
+    )  # fmt: skip
+    assert "this device" in shown
+    assert "recovery words" in shown
+    assert "ended at row 2" in shown
