@@ -27,8 +27,8 @@ Every option can also stand in the environment: MEMLOCKET_SERVER_DATA, \
 MEMLOCKET_SERVER_LISTEN, and so on; a database URL with a password belongs there.
 
 Limits stand in the environment only: MEMLOCKET_SERVER_QUOTA_ROWS, _BYTES, _DEVICES, \
-_ENTRIES_PER_MINUTE, _REQUESTS_PER_MINUTE, _LOGINS_PER_MINUTE, _MAILBOXES_PER_IP and \
-_NOTIFY_PER_DEVICE.
+_ENTRIES_PER_MINUTE, _REQUESTS_PER_MINUTE, _LOGINS_PER_MINUTE, _MAILBOXES_PER_IP, \
+_MAILBOXES_PER_MINUTE and _NOTIFY_PER_DEVICE.
 """
 _SETTINGS = (
     "data", "listen", "public_host", "database_url", "open_registration", "behind_proxy",

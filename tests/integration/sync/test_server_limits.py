@@ -233,6 +233,27 @@ async def test_a_mailbox_lives_ten_minutes_and_an_address_has_few(
         assert later.status == 201
 
 
+async def test_mailboxes_of_many_addresses_do_not_fill_the_disk(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    quotas = {"mailboxes_per_minute": 2}
+    async with server_in_process(tmp_path / "flood", quotas=quotas, behind_proxy=True) as server:
+        caller = Caller(http, server.url, bytes(16), new_keys(random.Random(1)))
+        statuses = [
+            (
+                await caller.call(
+                    "POST",
+                    f"/v1/mailbox/{at:032x}?side=offer",
+                    body=b"x",
+                    headers={"X-Forwarded-For": f"192.0.2.{at}"},
+                    session=False,
+                )
+            ).status
+            for at in range(3)
+        ]
+        assert statuses == [201, 201, 429]
+
+
 async def test_a_deleted_vault_leaves_no_row_in_any_table(
     world: World, server: RunningServer, http: aiohttp.ClientSession
 ) -> None:

@@ -48,6 +48,7 @@ class SyncHost:
         self.entries = PerMinute(quotas.entries_per_minute)
         self.requests = PerMinute(quotas.requests_per_minute)
         self.logins = PerMinute(quotas.logins_per_minute)
+        self.mails = PerMinute(quotas.mailboxes_per_minute)
         self.mounts: list[Mount] = []
 
     def head_json(self, vault: bytes, head: ServerHead) -> dict[str, object]:

@@ -59,6 +59,7 @@ class Quotas:
     requests_per_minute: int = 3_000  # of one session's device
     logins_per_minute: int = 600  # of one IP: challenge, session, vault creation, mailbox
     mailboxes_per_ip: int = 20
+    mailboxes_per_minute: int = 1_000  # of everybody: they need no session and fill a disk
     notify_per_device: int = 4
 
 

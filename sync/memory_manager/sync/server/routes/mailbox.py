@@ -22,10 +22,12 @@ async def post(call: Call) -> web.StreamResponse:
     payload = call.octets()
     if not payload:
         raise Malformed
+    mailbox, side = call.path_id("mailbox"), _side(call)
+    host.mails.take(None)
     now = host.clock_ms()
     await host.storage.put_mail(
-        call.path_id("mailbox"),
-        _side(call),
+        mailbox,
+        side,
         payload,
         origin=host.tickets.mark(call.address.encode()),
         max_per_origin=host.settings.quotas.mailboxes_per_ip,
