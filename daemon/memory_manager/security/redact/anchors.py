@@ -16,6 +16,7 @@ from memory_manager.security.redact import (
     key_material,
     label_places,
     native,
+    stated,
 )
 from memory_manager.security.redact.gate import (
     Gate,
@@ -28,12 +29,20 @@ from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.rules import RULES
 from memory_manager.security.redact.triggers import PATTERNS, Trigger
 
+MAX_GATED_WHOLE: Final = 4
+"""Longer words hardly stand inside others, and a shape for each makes the database large."""
 _BY_ANCHOR: Final[dict[str, tuple[Rule, ...]]] = {}
 for _rule in RULES:
     for _anchor in _rule.anchors:
         _BY_ANCHOR[_anchor] = (*_BY_ANCHOR.get(_anchor, ()), _rule)
 _LABELS: Final = frozenset(label_places.LABEL_ANCHORS)
-HINTS: Final = carriers.STARTERS | commands.STARTERS | credential_files.HINTS | key_material.HINTS
+HINTS: Final = (
+    carriers.STARTERS
+    | commands.STARTERS
+    | credential_files.HINTS
+    | key_material.HINTS
+    | stated.STARTERS
+)
 """Literals that readers ask for."""
 ANCHORS: Final = tuple(sorted(_BY_ANCHOR.keys() | _LABELS | HINTS))
 _RULES_OF: Final = tuple(_BY_ANCHOR.get(anchor, ()) for anchor in ANCHORS)
@@ -144,7 +153,10 @@ _CONTENT: Final = native.Content(
     RULES,
     ANCHORS,
     tuple(anchor in _LABELS or anchor in HINTS for anchor in ANCHORS),
-    tuple(anchor in label_places.WHOLE and anchor not in HINTS for anchor in ANCHORS),
+    tuple(
+        anchor in label_places.WHOLE and anchor not in HINTS and len(anchor) <= MAX_GATED_WHOLE
+        for anchor in ANCHORS
+    ),
     PATTERNS,
 )
 

@@ -198,6 +198,9 @@ def value_behind(
     if prose is not None:
         if family <= Family.VENDOR:
             return None
+        phrase = _PHRASE.match(text, prose.end()) if "phrase" in label.lower() else None
+        if phrase is not None and _is_said_phrase(phrase[0], family):
+            return Hit(*phrase.span(), "prose-secret", Severity.CREDENTIAL, 0)
         kind = "paren" if prose[0].endswith("(") else "prose"
         return judge(text, label, start, prose.end(), family, charge, tight=False, kind=kind)
     if space is not None and text[space.end() : space.end() + 1] not in ("", "=", ":"):
@@ -213,6 +216,17 @@ def value_behind(
                 kind="bare",
             )
     return None
+
+
+def _is_said_phrase(phrase: str, family: Family) -> bool:
+    """``the passphrase is ...`` and four words or more that tell nothing about it."""
+    words = phrase.split()
+    return (
+        len(words) >= 4
+        and not any(word.endswith(("ed", "ing", "ly")) for word in words)
+        and words[0] not in ("kept", "set", "written", "hidden", "known", "made", "built", "held")
+        and is_secret_value(phrase, family, quoted=True, tight=True)
+    )
 
 
 def _is_value_of_name(text: str, start: int) -> bool:

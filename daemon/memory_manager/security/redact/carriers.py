@@ -96,6 +96,7 @@ _AUTH_HEADER: Final = late(
     r"(?P<value>[^\s\"'`<>\\,;]{8,8192})",
     re.IGNORECASE,
 )
+_INDEXED: Final = late(r"[A-Za-z_][\w.]*\[")
 _SCHEME: Final = late(
     r"(?P<scheme>bearer|basic|ssws|apikey)[ \t]{1,4}(?P<value>[0-9A-Za-z._~+/=-]{12,8192})",
     re.IGNORECASE,
@@ -114,7 +115,7 @@ def authorization(text: str, seen: Set[str]) -> Iterator[Hit]:
             scheme = (found["scheme"] or "").lower()
             if not wanted(value) or value.lower() in ("bearer", "digest", "negotiate"):
                 continue
-            if scheme == "basic" and not is_basic(value):
+            if (scheme == "basic" and not is_basic(value)) or _INDEXED.match(value):
                 continue
             if is_secret_value(value, Family.SECRET, quoted=True, tight=True, sure=bool(scheme)):
                 yield Hit(*found.span("value"), "auth-header", Severity.CREDENTIAL, 1)

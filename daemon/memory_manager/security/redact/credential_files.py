@@ -23,14 +23,16 @@ _PGPASS_HINT: Final = late(r":(?:[0-9]{2,5}|\*):[^\s:]{1,63}:[^\s:]{1,63}:\S")
 _NPM_AUTH: Final = late(r"(?:^|[\s\"'])_auth[ \t]?=[ \t]?\"?([0-9A-Za-z+/=]{8,400})")
 _DOCKER_HINTS: Final = frozenset({'auth"', "auth'", 'auth\\"', "identitytoken", "registrytoken"})
 _NETRC: Final = late(
-    r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}"
-    r"|default)[ \t\r\n]{1,8}(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
+    r"\b(?:machine[ \t\n]{1,8}[\w.:-]{1,120}[ \t\r\n]{1,8}"
+    r"(?:login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})?"
+    r"|default[ \t\r\n]{1,8}login[ \t]{1,8}\S{1,120}[ \t\r\n]{1,8})"
     r"(?:account[ \t]{1,8}\S{1,80}[ \t\r\n]{1,8})?password[ \t]{1,8}[\"']?([^\s\"'`]{3,400})"
 )
 _DOCKER_AUTH: Final = late(
     r"\\{0,8}[\"'](?:auth|identitytoken"
     r"|registrytoken)\\{0,8}[\"']\s{0,8}:\s{0,8}\\{0,8}[\"']([0-9A-Za-z+/=_.-]{8,4096})"
 )
+_KIND_HINTS: Final = frozenset({"kind:", "kind :", 'kind"', "kind'", "kind\\"})
 _SECRET_KIND: Final = late(r"kind\\{0,8}[\"']?\s{0,4}:\s{0,4}\\{0,8}[\"']?Secret\b")
 _SECRET_DATA: Final = late(
     r"(?:^|[\n{,])[ \t]{0,12}\\{0,8}[\"']?(?:string)?[dD]ata\\{0,8}[\"']?[ \t]{0,4}:[ \t]{0,4}(?=["
@@ -64,7 +66,12 @@ def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
         for found in _DOCKER_AUTH.finditer(text):
             if wanted(found[1]) and is_basic(found[1]):
                 yield Hit(*found.span(1), "docker-auth", Severity.CREDENTIAL, 1)
-    if "kind" in seen and "secret" in seen and "data" in seen and _SECRET_KIND.search(text):
+    if (
+        not _KIND_HINTS.isdisjoint(seen)
+        and "secret" in seen
+        and "data" in seen
+        and _SECRET_KIND.search(text)
+    ):
         for data in _SECRET_DATA.finditer(text):
             position = data.end()
             if text[position : position + 1] == "{":
@@ -75,7 +82,7 @@ def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
                 position = entry.end()
 
 
-STARTERS: Final = frozenset({"password", "_auth", "kind"}) | _DOCKER_HINTS
+STARTERS: Final = frozenset({"password", "_auth"}) | _DOCKER_HINTS | _KIND_HINTS
 """Without one of these ``credential_files`` finds nothing."""
 HINTS: Final = STARTERS | {"machine", "default", "secret", "data"}
 """Literals that it asks for; the gate looks them all up in one pass."""

@@ -17,6 +17,7 @@ from memory_manager.security.redact import (
     commands,
     credential_files,
     key_material,
+    stated,
     views,
 )
 from memory_manager.security.redact.anchors import Found, find_anchors
@@ -154,6 +155,8 @@ def scan_view(
     if not seen.isdisjoint(carriers.STARTERS):
         yield from carriers.authorization(text, seen)
         yield from carriers.cookies(text, seen)
+    if not seen.isdisjoint(stated.STARTERS):
+        yield from stated.stated_secrets(text, seen)
     if not seen.isdisjoint(commands.STARTERS):
         yield from commands.command_lines(text, found.lowered, seen)
 

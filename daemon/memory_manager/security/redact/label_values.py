@@ -16,7 +16,11 @@ from memory_manager.security.redact.late import late
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
 from memory_manager.security.redact.value_reader import read_value
-from memory_manager.security.redact.values import is_key_like, is_secret_value
+from memory_manager.security.redact.values import (
+    is_common_password,
+    is_key_like,
+    is_secret_value,
+)
 
 _ARGUMENT: Final = late(r"\w(?:=[\"']|\[)")
 _ARGUMENT_NAMED: Final = late(r"[A-Za-z_]\w{1,30}=(?:[A-Za-z_][\w.]*|\d{0,4})")
@@ -32,6 +36,11 @@ _CELL_END: Final = late(r"[\"'`]?[ \t]{0,64}(?:\||\n|$)")
 _SENTENCE: Final = late(
     r"(?:options?|flags?|arguments?|args?|params?|parameters?|switch|switches|values?|and|or|is|are"
     r"|was|for|to|must|can|cannot|will|should|instead|with|without|if|in|as|on|when|from|the|a|an|may|it|that|which)"
+)
+# behind a value the sentence ends or a small word follows, not the noun that the value describes
+_SENTENCE_GOES_ON: Final = late(
+    r"[\"'`]?[.,;)!?]*(?:[ \t]*(?:\r?\n|\\n|$)"
+    r"|[ \t]+(?:and|or|for|on|to|is|was|works|worked|with|in|at|as|when|if|then|but)\b)"
 )
 _TELLING: Final = late(r"[0-9!@#$%^&*+=~]")
 _AUTH_SCHEME: Final = late(
@@ -73,7 +82,11 @@ def judge(
         family = Family.VENDOR  # `ACME_KEY=...`: an environment line hands out keys
     sure = kind in ("option", "set") or (environment and value.isalpha())
     if kind == "bare" and not (
-        (_STRONG.fullmatch(value) or _HYPHENATED.fullmatch(value))
+        (
+            _STRONG.fullmatch(value)
+            or _HYPHENATED.fullmatch(value)
+            or (is_common_password(value) and _SENTENCE_GOES_ON.match(text, end))
+        )
         if family is Family.PASSWORD
         else _is_bare_token(value)
     ):

@@ -242,13 +242,18 @@ SECRET_PHRASES: Final = (
 )
 
 STEMS: Final = (
-    "pass",
+    "passw",
+    "passphrase",
+    "passcode",
+    "passkey",
+    "motdepasse",
     "pwd",
     "secret",
     "token",
     "key",
     "auth",
-    "cred",
+    "credential",
+    "creds",
     "bearer",
     "cookie",
     "kennwort",
@@ -280,7 +285,10 @@ STEMS: Final = (
 )
 """Lower-case literals that start the reading of a label; with the next ones every word above
 contains one of them."""
-WHOLE_STEMS: Final = frozenset("pw psw pswd psk mdp pat jwt".split())
+WHOLE_STEMS: Final = frozenset(
+    "pass pw psw pswd psk mdp pat jwt sshpass storepass keypass pgpass requirepass userpass dbpass "
+    "rootpass".split()
+)
 """The same for literals that are a whole word of a label, or stand inside other words by chance."""
 
 VENDOR_WORDS: Final = frozenset(

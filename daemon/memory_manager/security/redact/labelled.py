@@ -131,6 +131,8 @@ def _near_label(
     if not telling:
         span = nearby.value_before(text, start) if text[start - 1 : start] == " " else None
         return None if span is None else Hit(*span, "prose-secret", Severity.CREDENTIAL, 0)
+    if label.lower() == "pass" and following == " ":
+        return None  # a verb: pass this or that to something
     next_word = _NEXT_WORD.match(text, end)
     said = next_word[1].lower() if next_word is not None else ""
     if following == "(":

@@ -42,7 +42,7 @@ _WHOLE: Final = late(
 )
 
 _REFERENCE: Final = late(
-    r"\$\{?[A-Za-z_][\w.:/-]*\}?|\$\{\{?.*|\$\(.*|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdrv]|\{\{.*|\{%.*"
+    r"\$\{?[A-Za-z_][\w.:/-]*\}?|\$\{\{?.*|\$\(.*|%[A-Za-z_]\w*%|%\(\w+\)s|(?:%[sdrv][:@/]{0,3})+|\{\{.*|\{%.*"
     r"|\{[A-Za-z_][\w.]*\}"
     r"|`.*|![a-z]{3,12}(?:\s.*)?|!(?:Sub|Ref|GetAtt|Join|ImportValue|FindInMap|Select|Split|Base64)(?:\s.*)?|@\w*Microsoft\.KeyVault.*|#\{.*|<%.*|\$env:.*|\$[\w:]+"
     r"|[@:?][A-Za-z_]+|\?"

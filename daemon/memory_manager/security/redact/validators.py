@@ -77,6 +77,13 @@ def word_edges(text: str, start: int, end: int) -> bool:
     return not (before.isascii() and before.isalnum()) and not (after.isascii() and after.isalnum())
 
 
+def lone_word(text: str, start: int, end: int) -> bool:
+    """No name goes on at either side."""
+    before = text[start - 1] if start else " "
+    after = text[end] if end < len(text) else " "
+    return word_edges(text, start, end) and before not in "_-./" and after not in "_-"
+
+
 def edges_mixed(text: str, start: int, end: int) -> bool:
     return edges(text, start, end) and mixed(text, start, end)
 
@@ -236,5 +243,6 @@ VALIDATORS: Final[dict[str, Validator]] = {
     "not_placeholder": not_placeholder,
     "random_body": random_body,
     "secret_key_body": secret_key_body,
+    "lone_word": lone_word,
     "word_edges": word_edges,
 }

@@ -125,7 +125,7 @@ def is_secret_value(
         return _is_token(value, quoted=quoted, tight=tight, sure=sure)
     if family is Family.VENDOR:
         return is_key_like(value)
-    return _is_random_key(value)
+    return _is_random_key(value) or (quoted and tight and _is_short_random_key(value))
 
 
 def explains_itself(value: str, *, quoted: bool) -> bool:
@@ -234,6 +234,38 @@ def _is_password(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
     return _is_passphrase(value) if quoted and len(value) >= 14 else _sample_clause(value, tight)
 
 
+_WORD_AND_NUMBER: Final = late(r"([A-Za-z]{4,20})[0-9]{1,4}!?")
+_NUMBERS_INSIDE: Final = late(
+    r"(?=[A-Za-z]+[0-9]+[A-Za-z])(?=(?:[^0-9]*[0-9]){2})[A-Za-z0-9]{7,24}!?"
+)
+_NUMBERED_THINGS: Final = (
+    "algo appendix argon article auth base bcrypt block board build case cell chapter character "
+    "client column config crc crypt day demo device draft ed entry error example exercise field "
+    "figure file flow form format group hash hmac host http index input ipv issue item kdf layer "
+    "length level line list lock log md message method mode model module neo node note number "
+    "oauth option page panel part pass pbkdf phase pkcs point policy port position problem process "
+    "proposal quarter question reason release request revision rfc room round rule sample scene "
+    "schema screen scrypt section sector sequence series server sha sheet shot slide slot source "
+    "ssl stage state step task test thread ticket tier tls todo topic type unit user utf value "
+    "variant version volume week width win x"
+).split()
+
+
+def is_common_password(value: str) -> bool:
+    """``hunter2``, ``pa55w0rd``: what people choose, and no name of a numbered thing."""
+    found = _WORD_AND_NUMBER.fullmatch(value)
+    lowered = value.lower()
+    if found is not None:
+        word = found[1].lower()
+        return word not in _NUMBERED and word.removesuffix("s") not in _NUMBERED
+    if _NUMBERS_INSIDE.fullmatch(value) is None:
+        return False
+    return not lowered.startswith(tuple(_NUMBERED_THINGS)) and sum(c.isalpha() for c in value) >= 4
+
+
+_NUMBERED: Final = frozenset(_NUMBERED_THINGS)
+
+
 def _is_token(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
     if len(value) < 8:
         return sure and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
@@ -284,6 +316,20 @@ def _is_random_key(value: str) -> bool:
     if _SNAKE.fullmatch(value) or value.count("_") >= 2 or not re.fullmatch(r"[\w+/=.~-]+", value):
         return False
     return upper and lower and digits >= 2 and _has_random_part(value)
+
+
+_SHORT_KEY: Final = late(r"[0-9A-Za-z+/]{16,19}={0,2}")
+
+
+def _is_short_random_key(value: str) -> bool:
+    """``key="..."``: in quotes right behind a weak label sixteen characters of all kinds do."""
+    return (
+        _SHORT_KEY.fullmatch(value) is not None
+        and sum(c.isdigit() for c in value) >= 2
+        and any("A" <= c <= "Z" for c in value)
+        and any("a" <= c <= "z" for c in value)
+        and case_runs(value) < MIN_CHARACTERS_PER_RUN
+    )
 
 
 _KEY_CHARACTERS: Final = late(r"[\w+/=.~:|$!-]{15,}")

@@ -99,4 +99,15 @@ RULES: tuple[Rule, ...] = (
         group=1,
         validator="not_placeholder",
     ),
+    Rule(
+        "prefixed-token",
+        tuple(
+            "token_ token- tok_ tok- secret_ secret- apikey_ apikey- apitoken_ apitoken- pat_ pat- "
+            "cred_ cred- priv_ priv-".split()
+        ),
+        r"(?:[Tt]oken|TOKEN|tok|[Ss]ecret|SECRET|[Aa]pi[Kk]ey|APIKEY|api[Tt]oken|pat|cred|priv)[_-]"
+        r"(?:live_|test_|prod_)?[0-9a-f]{32,128}",
+        validator="lone_word",
+        since="4",
+    ),
 )

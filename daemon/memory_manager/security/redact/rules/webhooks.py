@@ -8,6 +8,14 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "teams-webhook",
+        ("outlook.office.com/webhook", "outlook.office365.com/webhook"),
+        r"outlook\.office(?:365)?\.com/webhook(?:b2)?/[0-9a-fA-F@-]{36,80}/[0-9A-Za-z]{3,40}/"
+        r"([0-9A-Za-z]{20,}(?:/[0-9A-Za-z/_-]{8,120})?)",
+        group=1,
+        since="4",
+    ),
+    Rule(
         "zapier-mcp-url",
         ("mcp.zapier.com/",),
         r"mcp\.zapier\.com/api/mcp/s/([0-9A-Za-z_=%-]{20,})",
