@@ -34,7 +34,7 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("server", metavar="URL", help="e.g. https://sync.example.org:8443")
     parser.add_argument("--ca-file", type=Path, metavar="PATH", help="of a certificate of your own")
     parser.add_argument("--proxy", metavar="URL", help="no other proxy is ever used")
-    parser.add_argument("--name", help="what your devices call this one (default: its host name)")
+    parser.add_argument("--name", help="what the others call it (default: host name)")
     add_passphrase_fd(parser)
 
 
@@ -62,7 +62,7 @@ def _register_join(actions: Commands, shared: argparse.ArgumentParser) -> None:
         actions, shared, "join", run_join, "let this machine share the memory of another",
         "Shows a string and a QR picture; read it on a machine that has the memory with\n"
         "'memlocket sync approve'. The string is a secret for ten minutes. What this machine\n"
-        "remembers already is kept and shared too.",
+        "remembers already is kept and shared too. Of all this the server sees the machine's name.",
     )  # fmt: skip
     _add_server(join)
     join.add_argument("--invitation-fd", type=int, metavar="N", help="write the string there")

@@ -266,34 +266,38 @@ async def test_a_new_device_that_is_not_on_the_list_joins_nothing(
     assert await second.state() == "off"
 
 
-async def test_a_server_that_went_back_lets_nobody_join(
-    server: RunningServer, proxy: SyncProxy, made: Devices
+@pytest.mark.parametrize(
+    ("lie", "code"),
+    [((0, bytes(32)), SyncCode.ROLLBACK), ((9, b"\x11" * 32), SyncCode.EQUIVOCATION)],
+    ids=["went-back", "another-history"],
+)
+async def test_a_server_with_another_log_than_the_greeter_saw_lets_nobody_join(
+    server: RunningServer,
+    proxy: SyncProxy,
+    made: Devices,
+    lie: tuple[int, bytes],
+    code: SyncCode,
 ) -> None:
     first = await made.found(server, proxy.url)
     await first.remember_many(3)
     await first.sync.sync_now()
+    assert (await first.verified())[0] == 3
     second = await made.new("second")
     handle, _ = await first.membership.look_at_offer(await ask(second, proxy.url))
     await first.membership.let_in(handle)
-    proxy.rule = behind(server, first)
-    with pytest.raises(SyncRefused) as refused:
-        await second.membership.look_for_welcome()
-    assert refused.value.reason is SyncCode.ROLLBACK
-    assert await second.state() == "off"
+    vault = (await first.store.read(state.require)).vault
 
-
-def behind(server: RunningServer, member: SyncDevice) -> Any:
-    """A server that signs an empty log, as one restored from its first day."""
-
-    async def rule(call: Call) -> Answer | None:
+    async def show(call: Call) -> Answer | None:
         if call.path != PULL:
             return None
-        vault = (await member.store.read(state.require)).vault
-        empty = signed_head(server.host.key.signing, vault, 0, bytes(32))
-        body = pack_page(Page((), (), empty, empty))
-        return Answer(200, "application/octet-stream", body)
+        head = signed_head(server.host.key.signing, vault, *lie)
+        return Answer(200, "application/octet-stream", pack_page(Page((), (), head, head)))
 
-    return rule
+    proxy.rule = show
+    with pytest.raises(SyncRefused) as refused:
+        await second.membership.look_for_welcome()
+    assert refused.value.reason is code
+    assert await second.state() == "off"
 
 
 async def test_a_second_try_after_a_lost_welcome_needs_no_second_add(
