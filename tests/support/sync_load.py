@@ -1,7 +1,7 @@
 """A process with sync on that writes and takes in pages until it is killed.
 
 Run as ``python sync_load.py FOLDER SEED``. The folder holds the vault of ``founder`` and numbered
-page files of another device's rows. One line per event: ``ready``, ``ack ID``, ``page N``.
+page files of another device's rows. One line per event: ``ready``, ``ack ID VERSION``, ``page N``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write_for_ever(device: LedgerDevice, rng: random.Random) -> None:
                 )
             )
         row = outcome.row
-        say(f"ack {row.id} {row.version} {int(row.status == 'deleted')}")
+        say(f"ack {row.id} {row.version}")
         if choice < 0.6:
             own.append(row.id)
 
