@@ -27,6 +27,7 @@ from memory_manager.vault import argon, audit
 from memory_manager.vault.audit import AuditEvent
 from memory_manager.vault.grant_signing import grant_public_key
 from memory_manager.vault.key_file import create_key_file
+from memory_manager.vault.lifecycle import VaultLifecycle
 from memory_manager.vault.setup import create_vault
 
 
@@ -70,6 +71,10 @@ class Owner:
     async def opt_out(self, *ids: MemoryId) -> None:
         await self.opt_ins.opt_out(ids, writer())
 
+    async def found_on_server(self, query: str) -> int:
+        """How many rows the server's index has for a query."""
+        return len((await self.opt_ins.search(query, 10)).hits)
+
     async def rows(self) -> list[OptedIn]:
         return await self.device.store.read(table.listed)
 
@@ -110,6 +115,11 @@ class OptInWorld:
     recording: Recording
     owner: Owner
     made: Any
+
+    @property
+    def gate(self) -> VaultLifecycle:
+        assert self.owner.device.lifecycle is not None
+        return self.owner.device.lifecycle
 
     @property
     def data(self) -> Path:

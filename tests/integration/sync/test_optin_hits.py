@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 from optin_devices import OptInWorld, opt_in_world
 from sync_proxy import Answer, Call
+
+from memory_manager.sync.optin.service import OptIns
 
 TEXT, KEPT = "falcon is the staging database", "never opted in"
 
@@ -74,13 +78,25 @@ async def test_an_honest_answer_raises_none(opted: OptInWorld) -> None:
     assert await owner.device.codes() == []
 
 
+async def test_what_another_device_has_just_opted_in_is_no_stranger(opted: OptInWorld) -> None:
+    second = await opted.join("two")
+    chosen = await second.remember(TEXT)
+    await second.opt_in(chosen)
+    # this device has not heard of it: it looks before it judges
+    checked = await opted.owner.opt_ins.search("staging database", 5)
+    assert [hit.row.content for hit in checked.hits] == [TEXT]
+    assert await opted.owner.device.codes() == []
+    assert not await OptIns(opted.owner.device.sync, opted.gate).delivery.round()
+    assert await second.found_on_server("staging database") == 1
+
+
 async def test_a_server_that_refuses_the_row_is_not_asked_for_ever(opted: OptInWorld) -> None:
     owner = opted.owner
     chosen = await owner.remember(TEXT)
     error = {"code": "CLASS_POLICY", "message": "no", "details": {}}
 
     async def rule(call: Call) -> Answer:
-        if call.path == "/v1/index/rows":
+        if call.path == "/v1/index/rows":  # also where the device asks which rows there are
             return Answer(422, "application/json", json.dumps({"error": error}).encode())
         return await opted.recording.rule(call)
 
@@ -92,3 +108,43 @@ async def test_a_server_that_refuses_the_row_is_not_asked_for_ever(opted: OptInW
     assert "CLASS_POLICY" in await owner.device.codes()
     assert not await owner.deliver()
     assert opted.proxy.count("POST /v1/index/rows") == 1
+
+
+async def test_a_server_set_back_to_an_older_state_loses_what_was_taken_back(
+    opted: OptInWorld,
+) -> None:
+    owner = opted.owner
+    gone, kept = await owner.remember(TEXT), await owner.remember(KEPT)
+    await owner.opt_in(gone, kept)
+    index = opted.data / "index.db"
+    with contextlib.closing(sqlite3.connect(index)) as connection:
+        older = connection.execute("SELECT * FROM index_row").fetchall()
+    await owner.opt_out(gone)
+    assert not await owner.deliver()
+    with contextlib.closing(sqlite3.connect(index)) as connection, connection:
+        connection.execute("DELETE FROM index_row")
+        marks = ", ".join("?" * len(older[0]))
+        connection.executemany(f"INSERT INTO index_row VALUES({marks})", older)
+    fresh = OptIns(owner.device.sync, opted.gate)
+    assert not await fresh.delivery.round()
+    left = (await owner.rows())[0].record
+    with contextlib.closing(sqlite3.connect(index)) as connection:
+        assert connection.execute("SELECT record FROM index_row").fetchall() == [(left,)]
+        connection.execute("DELETE FROM index_row")
+        connection.commit()
+    assert await owner.device.codes() == []
+    again = OptIns(owner.device.sync, opted.gate)
+    await again.delivery.round()
+    assert (await owner.opt_ins.listing()).requests[0].memory_id == kept
+
+
+async def test_rows_that_break_a_newer_rule_are_not_shown(opted: OptInWorld) -> None:
+    owner = opted.owner
+    await owner.opt_in(await owner.remember(TEXT))
+    secret = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
+    with contextlib.closing(sqlite3.connect(opted.data / "index.db")) as connection, connection:
+        (raw,) = connection.execute("SELECT document FROM index_row").fetchone()
+        dirty = raw.replace(TEXT.encode(), f"falcon token={secret}".encode())
+        connection.execute("UPDATE index_row SET document = ?", (dirty,))
+    checked = await owner.opt_ins.search("staging database", 5)
+    assert checked.hits == ()

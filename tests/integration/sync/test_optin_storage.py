@@ -80,6 +80,8 @@ async def test_rows_are_stored_replaced_and_removed(index: tuple[IndexStorage, s
     assert await storage.put(newer, NOW_MS, 10) is Put.STORED
     assert await storage.put(_row(1, seq=1), NOW_MS, 10) is Put.NONCE_USED
     assert await storage.documents(VAULT, [row.record]) == {row.record: newer.document}
+    assert await storage.records(VAULT) == [row.record]
+    assert await storage.records(OTHER) == []
     (candidate,) = await storage.candidates(VAULT, None)
     assert candidate.envelope == OPTED_IN
     assert (candidate.bucket, candidate.scope, candidate.path) == ("work", None, "team/db")

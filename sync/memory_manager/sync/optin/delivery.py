@@ -17,7 +17,7 @@ from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
 from memory_manager.sync.errors import SyncCode
 from memory_manager.sync.ledger import alarms, copies, roster_log, state
 from memory_manager.sync.ledger.state import SyncState
-from memory_manager.sync.optin import egress, table, upkeep
+from memory_manager.sync.optin import comparison, egress, table, upkeep
 from memory_manager.sync.optin.approval import leave
 from memory_manager.sync.optin.errors import GrantBroken, OptInBlocked
 from memory_manager.sync.optin.table import OptedIn, OptInState, Request
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE_SECONDS: Final = 2.0
 MAX_PAUSE_SECONDS: Final = 900.0
 SETTLE_SECONDS: Final = 0.5
+COMPARE_SECONDS: Final = 6 * 3600.0
 _DUE: Final = (OptInState.WAITING, OptInState.LEAVING)
 
 _log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Delivery:
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._at_work = asyncio.Lock()
+        self._compare_at = 0.0  # monotonic
 
     def poke(self) -> None:
         """Something was committed or decided: look soon whether anything is due."""
@@ -99,6 +101,9 @@ class Delivery:
             standing = await store.read(_standing)
             if standing is None:
                 raise SyncOff
+            if self._compare_at <= time.monotonic():
+                await self._compare(client)
+                self._compare_at = time.monotonic() + COMPARE_SECONDS
             left = 0
             for row in standing.due:
                 if row.state is OptInState.LEAVING:
@@ -108,6 +113,30 @@ class Delivery:
                 else:
                     left += 1
             return left > 0
+
+    async def _compare(self, client: SyncClient) -> None:
+        """Once in a while, where anything was ever opted in: does the server hold just that?"""
+        store = self._sync.store
+        if not await store.read(comparison.was_ever_used):
+            return
+        try:
+            said = await egress.list_records(client)
+        except SyncServerRefused as error:
+            if error.status in (401, 403):
+                raise
+            return  # sending and taking back do not depend on it
+        found = await store.read(lambda connection: comparison.compare(connection, said))
+        if found is None:
+            return
+        for record in found.returned:
+            await egress.take_back(client, record)
+        if found.lost:
+
+            def settle(transaction: Transaction) -> None:
+                for row in found.lost:
+                    _ask_again(transaction, row, "lost")
+
+            await store.write(settle)
 
     async def _send(self, client: SyncClient, row: OptedIn, standing: _Standing) -> None:
         store = self._sync.store
@@ -181,12 +210,12 @@ def _verified(row: OptedIn, standing: _Standing) -> VerifiedGrant:
     )
 
 
-def _ask_again(transaction: Transaction, row: OptedIn) -> None:
+def _ask_again(transaction: Transaction, row: OptedIn, reason: str = "grant") -> None:
     """A grant that holds no more lets nothing leave; the owner is asked anew."""
     leave(transaction, row)
     request = Request(row.memory_id, transaction.now_ms, None, upkeep.BY_ITSELF, None)
     table.add_request(transaction, request)
-    audit.record(transaction, "opt_in.out", row.memory_id, None, {"copies": 1, "reason": "grant"})
+    audit.record(transaction, "opt_in.out", row.memory_id, None, {"copies": 1, "reason": reason})
 
 
 def _block(transaction: Transaction, row: OptedIn, code: str, *, alarm: bool = False) -> None:

@@ -72,6 +72,11 @@ async def take_back(session: Session, record: bytes) -> None:
     await IndexClient(session).delete_row(record)
 
 
+async def list_records(session: Session) -> Mapping[str, Any]:
+    """Which rows the server says it holds."""
+    return await IndexClient(session).records()
+
+
 async def ask_index(session: Session, query: str, limit: int) -> Mapping[str, Any]:
     """What the server's index finds for a query that the owner typed for it: ids and scores."""
     return await IndexClient(session).search(query, limit)

@@ -66,7 +66,7 @@ def check_hits(connection: Connection, roster: Roster, said: Mapping[str, Any]) 
     for entry in entries:
         members = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
         unasked = unasked or frozenset(members) != _HIT
-        record = _record(members.get("record"))
+        record = record_of(members.get("record"))
         if record is None or not grants_of_copies.is_granted(connection, roster, record):
             strangers += record is None or not grants_of_copies.was_taken_back(connection, record)
         elif (hit := _hit_of(connection, record, members.get("score"))) is not None:
@@ -85,7 +85,8 @@ def raise_alarm(transaction: Transaction, checked: CheckedHits) -> None:
     alarms.record(transaction, SyncCode.CLASS_POLICY, detail=detail)
 
 
-def _record(value: object) -> bytes | None:
+def record_of(value: object) -> bytes | None:
+    """The record that an answer names; None for what is no id of an indexable record."""
     try:
         record = hex_bytes(value, labels.ID_BYTES)
     except (ValueError, TypeError):

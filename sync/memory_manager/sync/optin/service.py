@@ -143,6 +143,9 @@ class OptIns:
             return hits.check_hits(connection, roster, said)
 
         checked = await self._sync.store.read(read)
+        if checked.strangers:  # another device may have opted them in a moment ago
+            await self._sync.sync_now()
+            checked = await self._sync.store.read(read)
         if checked.is_alarming:
             await self._sync.store.write(lambda transaction: hits.raise_alarm(transaction, checked))
         return checked

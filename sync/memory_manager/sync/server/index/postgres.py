@@ -166,6 +166,13 @@ class PostgresIndex:
         async with self._line() as line:
             return await _count(line, vault)
 
+    async def records(self, vault: bytes) -> list[bytes]:
+        async with self._line() as line:
+            rows = await line.fetch(
+                "SELECT record FROM index_row WHERE vault = $1 ORDER BY record", vault
+            )
+        return [bytes(record) for (record,) in rows]
+
     # --- audit --------------------------------------------------------------------------------
 
     async def note(

@@ -52,6 +52,7 @@ def index_routes(service: IndexService) -> tuple[Route, ...]:
 
     return (
         route("POST", "rows", _add, MAX_ROW_BYTES),
+        route("GET", "rows", _records),
         route("DELETE", "rows/{record}", _remove),
         route("GET", "search", _search),
         route("POST", "tokens", _issue, _SMALL_BODY_BYTES),
@@ -64,6 +65,12 @@ async def _add(service: IndexService, call: Call) -> web.StreamResponse:
     session = call.session
     stored = await service.add(session.vault, session.device, call.json())
     return json_answer({"stored": stored}, 201 if stored else 200)
+
+
+async def _records(service: IndexService, call: Call) -> web.StreamResponse:
+    """Which rows there are, so that a device notices those it took back."""
+    records = await service.storage.records(call.session.vault)
+    return json_answer({"records": [record.hex() for record in records]})
 
 
 async def _remove(service: IndexService, call: Call) -> web.StreamResponse:

@@ -23,7 +23,7 @@ from memory_manager.sync.server.index.errors import (
     GrantRefused,
     IndexFull,
 )
-from memory_manager.sync.server.index.search import Degraded, Query, rank, recallable
+from memory_manager.sync.server.index.search import Degraded, Query, Ranked, rank, recallable
 from memory_manager.sync.server.index.storage import (
     DEFAULT_MAX_ROWS,
     AgentToken,
@@ -170,12 +170,13 @@ class IndexService:
                 degraded.append(Degraded.EMBEDDINGS_BUILDING)
         ranked, count = await asyncio.to_thread(rank, query, rows, vector)
         documents = await self.storage.documents(vault, [hit.row.record for hit in ranked])
-        hits = [
-            (hit, read_document(documents[hit.row.record]))
+        found = [
+            (hit, documents[hit.row.record])
             for hit in ranked
             if hit.row.record in documents  # not removed meanwhile
         ]
-        return Found(tuple(hits), count, tuple(degraded))
+        hits = await asyncio.to_thread(_clean, found)
+        return Found(hits, count - (len(found) - len(hits)), tuple(degraded))
 
     async def _query_vector(self, text: str) -> Matrix | None:
         if self._embedder is None or self._embedder.model is None:
@@ -239,6 +240,14 @@ class IndexService:
         if issuer is None or not issuer.is_active:
             raise AgentTokenRefused
         return token
+
+
+def _clean(found: Sequence[tuple[Ranked, bytes]]) -> tuple[Hit, ...]:
+    """The second pass before an answer: a row older than a rule that it breaks is not shown."""
+    read = [(hit, read_document(raw), raw) for hit, raw in found]
+    return tuple(
+        (hit, document) for hit, document, raw in read if not blocking_rules(document, raw)
+    )
 
 
 def _searched_text(document: IndexDocument) -> str:

@@ -162,6 +162,15 @@ class SqliteIndex:
     async def count(self, vault: bytes) -> int:
         return await self._run(lambda: _count(self._open_connection, vault))
 
+    async def records(self, vault: bytes) -> list[bytes]:
+        def work() -> list[bytes]:
+            rows = self._open_connection.execute(
+                "SELECT record FROM index_row WHERE vault = ? ORDER BY record", (vault,)
+            )
+            return [record for (record,) in rows]
+
+        return await self._run(work)
+
     # --- audit --------------------------------------------------------------------------------
 
     async def note(

@@ -157,6 +157,10 @@ class IndexStorage(Protocol):
 
     async def count(self, vault: bytes) -> int: ...
 
+    async def records(self, vault: bytes) -> list[bytes]:
+        """The ids of all rows of a vault."""
+        ...
+
     async def delete_vault(self, vault: bytes) -> None:
         """Remove every row of a vault in every table."""
         ...
