@@ -1,83 +1,90 @@
-"""Two devices of one vault behind a proxy that may lie to them, and what a lying server signs."""
+"""Two devices of one vault for tests of membership, and a server that lies about the list."""
 
 from __future__ import annotations
 
-import contextlib
+import base64
 import dataclasses
-from collections.abc import AsyncIterator
-from pathlib import Path
+import json
+from collections.abc import Callable
 from typing import Any
 
-from nacl.signing import SigningKey
-from sync_devices import Devices, SyncDevice, devices
-from sync_proxy import (
-    Answer,
-    Call,
-    SyncProxy,
-    between,
-    signed_head,
-)
-from sync_server import server_in_process
+from sync_devices import Devices, SyncDevice
+from sync_proxy import ROSTER, Answer, Call
 
+from memory_manager.sync.ledger import roster_log
+from memory_manager.sync.membership.roster_entries import Signer
 from memory_manager.sync.server.running import RunningServer
-from memory_manager.sync.wire.framing import LogRow, Page
-from memory_manager.sync.wire.log import next_global_head
+from memory_manager.sync.wire.roster import Roster, SignedEntry
 
 
 @dataclasses.dataclass
 class Pair:
-    """Device one writes straight to the server; device two reads through the proxy."""
+    """Two devices of one vault."""
 
-    server: RunningServer
-    proxy: SyncProxy
-    made: Devices
-    one: SyncDevice
-    two: SyncDevice
+    first: SyncDevice
+    second: SyncDevice
+    url: str
 
-    @property
-    def key(self) -> SigningKey:
-        return self.server.host.key.signing
-
-    @property
-    def vault(self) -> bytes:
-        return bytes.fromhex(str(self.one.sync.status()["vault"]))
-
-    async def write(self, *texts: str) -> None:
-        """By device one, which is told the truth."""
-        self.proxy.rule = None
-        for text in texts:
-            await self.one.remember(text)
-        await self.one.sync.sync_now()
+    async def settle(self) -> None:
+        """Both have everything of each other."""
+        for device in (self.first, self.second, self.first):
+            await device.sync.sync_now()
 
 
-@contextlib.asynccontextmanager
-async def paired(folder: Path) -> AsyncIterator[Pair]:
-    async with (
-        server_in_process(folder / "server") as server,
-        between(server) as proxy,
-        devices(folder) as made,
-    ):
-        one = await made.found(server, proxy.url)
-        two = await made.join(one, proxy.url, "two")
-        yield Pair(server, proxy, made, one, two)
+async def pair(server: RunningServer, made: Devices, url: str | None = None) -> Pair:
+    first = await made.found(server, url)
+    second = await made.join(first, url or server.url, "two")
+    found = Pair(first, second, url or server.url)
+    await found.settle()
+    return found
 
 
-def renumbered(rows: tuple[LogRow, ...], first: int) -> tuple[LogRow, ...]:
-    return tuple(dataclasses.replace(row, n=first + k) for k, row in enumerate(rows))
+async def roster(device: SyncDevice) -> Roster:
+    found = await device.store.read(roster_log.load)
+    assert found is not None
+    return found
 
 
-def resigned(pair: Pair, page: Page, rows: tuple[LogRow, ...], g: bytes) -> Page:
-    """What a server that wants to lie consistently sends: new numbers, new G, its signature."""
-    rows = renumbered(rows, page.rows[0].n)
-    for row in rows:
-        g = next_global_head(g, row.entry.device, row.entry.head)
-    head = signed_head(pair.key, pair.vault, rows[-1].n, g)
-    return Page(rows, page.checkpoints, head, head)
+async def chain(device: SyncDevice) -> tuple[SignedEntry, ...]:
+    return await device.store.read(roster_log.chain)
 
 
-def changed(old: LogRow, **parts: Any) -> LogRow:
-    return dataclasses.replace(old, **parts)
+async def signer(device: SyncDevice) -> Signer:
+    return Signer(device.id, device.sync.secrets.signing_key())
 
 
-async def dead(_: Call) -> Answer:
-    return Answer(502, "text/html", b"<html>")
+async def agree(device: SyncDevice) -> None:
+    """The owner looks at a changed device list and agrees."""
+    await device.sync.sync_now()
+    assert await device.codes() == ["ROSTER_CHANGED"]
+    await device.sync.confirm("ROSTER_CHANGED", "ROSTER_CHANGED")
+
+
+def told_roster(
+    entries: Callable[[list[dict[str, str]]], list[dict[str, str]]], head: bytes = bytes(32)
+) -> Any:
+    """A server that shows another device list; ``head`` is what it names where none is left."""
+
+    async def rule(call: Call) -> Answer | None:
+        if call.path != ROSTER or call.method != "GET":
+            return None
+        answer = await call.forward()
+        if answer.status != 200:
+            return answer
+        said = json.loads(answer.body)
+        said["entries"] = entries(said["entries"])
+        left = said["entries"]
+        said["head"] = (signed_entry(left[-1]).hash if left else head).hex()
+        return dataclasses.replace(answer, body=json.dumps(said).encode())
+
+    return rule
+
+
+def signed_entry(said: dict[str, str]) -> SignedEntry:
+    raw = said["entry"]
+    document = base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4))
+    return SignedEntry(document, bytes.fromhex(said["signature"]))
+
+
+def both(two: Pair) -> tuple[SyncDevice, SyncDevice]:
+    return two.first, two.second

@@ -14,7 +14,11 @@ from sync_proxy import PULL, Answer, Call, between, signed_head
 from sync_server import registration_token
 
 from memory_manager.base.errors import InvalidInput
-from memory_manager.sync.engine.errors import NothingToConfirm, SyncServerRefused
+from memory_manager.sync.engine.errors import (
+    NothingToConfirm,
+    SyncServerRefused,
+    SyncUnreachable,
+)
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import roster_log, state
 from memory_manager.sync.membership.errors import RecoveryRefused
@@ -154,6 +158,30 @@ async def test_head_words_from_the_sheet_find_out_a_server_that_went_back(
         proxy.rule = set_back  # and it goes back after all
         await back.sync.sync_now()
         assert await back.codes() == ["ROLLBACK"]
+
+
+async def test_a_recovery_whose_answer_was_lost_can_be_repeated(
+    server: RunningServer, made: Devices
+) -> None:
+    async with between(server) as proxy:
+        _, member = await with_words(server, made, proxy.url)
+        back = await made.new("back")
+
+        async def lose(call: Call) -> Answer | None:
+            if (call.method, call.path) != ("POST", "/v1/roster"):
+                return None
+            await call.forward()
+            return Answer(502, "text/html", b"gone")
+
+        proxy.rule = lose
+        with pytest.raises(SyncUnreachable):
+            await recover(back, proxy.url, member.vault)
+        assert await back.state() == "off"
+        proxy.rule = None
+        await recover(back, proxy.url, member.vault)
+        await back.sync.sync_now()
+        assert await back.texts() == {"first", "second"}
+        assert len(await back.store.read(roster_log.chain)) == 2
 
 
 async def test_new_words_replace_the_old_ones(server: RunningServer, made: Devices) -> None:

@@ -29,7 +29,7 @@ from memory_manager.sync.membership.founding import (
     require_outside,
 )
 from memory_manager.sync.membership.letters import printable_name
-from memory_manager.sync.membership.mailbox import check_signatures
+from memory_manager.sync.membership.mailbox import check_signatures, is_member
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.log import ServerHead, head_words
@@ -104,6 +104,8 @@ async def recover(
             seen = await _check_noted(client, lost, server_key, lost.noted)
         for _ in range(ATTEMPTS):
             chain, roster = await _chain_of(client, lost)
+            if is_member(roster, keys):
+                break  # an earlier attempt got this far
             entry = roster_entries.add(roster, lost.paper.signer(), keys, None)
             try:
                 await client.post_roster(entry)
@@ -111,6 +113,7 @@ async def recover(
                 if error.reason == "ROSTER_HEAD":
                     continue
                 raise
+            chain, roster = (*chain, entry), roster.verify((entry,))
             break
         else:
             raise RosterMoved
@@ -118,8 +121,6 @@ async def recover(
         paper_secrets.wipe()
         await client.close()
     with kdf.KeyMaterial() as held:
-        chain = (*chain, entry)
-        roster = roster.verify((entry,))
         epochs = collect_keys(chain, roster, lost.paper.keys.device, lost.paper.box_secret)
         for vrk in epochs.values():
             held.keep(vrk)
