@@ -6,7 +6,9 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 import shutil
+import socket
 import stat
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -43,8 +45,18 @@ SECONDS = 40.0
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Iterator[ServerProcess]:
+def manager() -> Iterator[socket.socket]:
+    """What a service manager listens on."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind("\0" + f"memlocket-{os.getpid()}-{time.monotonic_ns()}")
+        listening.settimeout(SECONDS)
+        yield listening
+
+
+@pytest.fixture
+def process(tmp_path: Path, manager: socket.socket) -> Iterator[ServerProcess]:
     environment = {
+        "NOTIFY_SOCKET": "@" + manager.getsockname()[1:].decode(),
         "MEMLOCKET_SERVER_METRICS": "127.0.0.1:0",
         "MEMLOCKET_SERVER_LIMIT_FINISH_SECONDS": "2",
         "MEMLOCKET_SERVER_PUBLIC_HOST": "Sync.Example.ORG:8443",
@@ -68,7 +80,7 @@ def session_of(caller: Caller) -> dict[str, str]:
 
 
 async def test_an_operators_day(
-    process: ServerProcess, http: aiohttp.ClientSession, tmp_path: Path
+    process: ServerProcess, manager: socket.socket, http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
     """Key, token, status and backup beside the running server; nothing private in log or metrics;
     the backup is a server again.
@@ -99,6 +111,7 @@ async def test_an_operators_day(
         metrics = await answer.text()
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert await asyncio.to_thread(process.stop) == 0
+    assert [manager.recv(64) for _ in range(2)] == [b"READY=1", b"STOPPING=1"]
     check_log(process.log())
     assert f'"request_id": "{refused.headers["X-Request-Id"]}"' in process.log()
     for text in (process.log(), metrics):
@@ -197,7 +210,7 @@ async def test_a_stop_in_the_middle_of_pushes_leaves_no_half_batch(
             said = await trickling.call("POST", "/v1/log/push", body=pieces())
             assert said.status != 200
 
-    socket = await http.ws_connect(process.url + "/v1/notify", headers=session_of(callers[1]))
+    waiting = await http.ws_connect(process.url + "/v1/notify", headers=session_of(callers[1]))
     async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
         tasks = [group.create_task(push_on(caller)) for caller in callers]
         tasks.append(group.create_task(trickle()))
@@ -208,7 +221,7 @@ async def test_a_stop_in_the_middle_of_pushes_leaves_no_half_batch(
         assert time.monotonic() - started < 15
         for task in tasks:
             task.cancel()
-    while (message := await socket.receive(timeout=SECONDS)).type is aiohttp.WSMsgType.TEXT:
+    while (message := await waiting.receive(timeout=SECONDS)).type is aiohttp.WSMsgType.TEXT:
         pass
     assert message.data == aiohttp.WSCloseCode.GOING_AWAY
     assert not (process.data / "sync.db-wal").exists()  # checkpointed and closed
