@@ -16,6 +16,7 @@ from memory_manager.security.envelope import (
     SecurityEnvelope,
     SecurityMode,
 )
+from memory_manager.security.redact.sanitize import Personal
 from memory_manager.sync.errors import MalformedMessage
 from memory_manager.sync.server.errors import ClassPolicyBroken
 from memory_manager.sync.server.index.errors import GrantReason, GrantRefused
@@ -210,3 +211,10 @@ def test_credentials_anywhere_in_a_document_block_it() -> None:
         "the staging database is falcon-stg", agent_instance_id_hash="sha256:" + "a1" * 32
     )
     assert blocking_rules(clean, clean.encode()) == ()
+
+
+def test_the_owners_contact_data_blocks_only_where_the_owner_has_it_taken_out() -> None:
+    document = document_of("write to maria.keller@keller-handel.de about the invoice")
+    raw = document.encode()
+    assert blocking_rules(document, raw) == ()
+    assert blocking_rules(document, raw, Personal(contact=True))

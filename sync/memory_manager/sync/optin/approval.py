@@ -16,6 +16,7 @@ from nacl.signing import SigningKey
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.base.identifiers import MemoryId
+from memory_manager.sync.engine.errors import SyncOff
 from memory_manager.sync.ledger import copies, roster_log, state
 from memory_manager.sync.optin import table
 from memory_manager.sync.optin.documents import document_of, may_be_opted_in
@@ -113,9 +114,11 @@ def approve(
     """Make a copy of each memory and grant it; nothing at all when one of them does not fit.
 
     OptInChanged when what is there is not what was shown, OptInCountWrong, OptInBlocked, NoGrantKey
-    when this device's grant key is not the one its roster names; LookupError when sync is off.
+    when this device's grant key is not the one its roster names; SyncOff.
     """
     connection = transaction.connection
+    if state.read_active(connection) is None:
+        raise SyncOff
     seen = preview(connection, approval.ids)
     if seen.digest != approval.digest:
         raise OptInChanged

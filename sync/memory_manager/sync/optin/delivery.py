@@ -173,13 +173,13 @@ class Delivery:
 
 
 def _needs_reconciling(connection: Connection) -> bool:
-    active = state.read(connection) is not None and not state.must_enrol_again(connection)
+    active = state.read_active(connection) is not None
     return active and upkeep.needs_reconciling(connection)
 
 
 def _standing(connection: Connection) -> _Standing | None:
     due = tuple(table.listed(connection, _DUE))
-    found = state.read(connection)
+    found = state.read_active(connection)
     roster = roster_log.load(connection) if due else None
     if found is None or (due and roster is None):
         return None

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memory_manager.base.identifiers import MemoryId
-from memory_manager.sync.ledger import copies
+from memory_manager.sync.engine.errors import SyncOff
+from memory_manager.sync.ledger import copies, state
 from memory_manager.sync.optin import table
 from memory_manager.sync.optin.approval import leave
 from memory_manager.sync.optin.documents import document_of, may_be_opted_in
@@ -31,9 +32,12 @@ def opt_out(
     transaction: Transaction, ids: Sequence[MemoryId], actor: Attribution
 ) -> list[MemoryId]:
     """Take memories back: their copies on this vault's log are tombstoned and will be removed from
-    the server, whichever device made them; requests for them go. Returns those that had any.
+    the server, whichever device made them; requests for them go. Returns those that had any;
+    SyncOff where nothing can be sealed.
     """
     connection = transaction.connection
+    if state.read_active(connection) is None:
+        raise SyncOff
     taken: list[MemoryId] = []
     for memory_id in dict.fromkeys(ids):
         rows = [row for row in table.of_memory(connection, memory_id) if _stays(row)]
