@@ -13,6 +13,8 @@ from memory_manager.sync.server.storage import Storage
 from memory_manager.sync.wire.framing import MAX_PULL_BYTES, Signed
 from memory_manager.sync.wire.log import Checkpoint
 
+pytestmark = pytest.mark.timeout(900)  # with the full counts
+
 STEPS = 40
 
 

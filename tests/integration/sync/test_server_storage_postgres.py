@@ -135,7 +135,7 @@ async def test_a_waiter_at_another_server_hears_of_a_push(postgres_url: str) -> 
     ):
         vault = await pushed_vault(here, "poke")
         for n in (2, 3, 4):
-            async with asyncio.TaskGroup() as group, asyncio.timeout(POKE_SECONDS):
+            async with asyncio.timeout(POKE_SECONDS), asyncio.TaskGroup() as group:
                 waiter = group.create_task(there.wait_beyond(vault.id, n, 55.0))
                 await asyncio.sleep(0)
                 await vault.push(here, vault.batch(0, 1))
@@ -150,7 +150,7 @@ async def test_lost_connections_are_made_again_and_nothing_acknowledged_is_lost(
         open_storage(database_url=postgres_url) as there,
     ):
         vault = await pushed_vault(here, "lost")
-        async with asyncio.TaskGroup() as group, asyncio.timeout(POKE_SECONDS):
+        async with asyncio.timeout(POKE_SECONDS), asyncio.TaskGroup() as group:
             waiter = group.create_task(there.wait_beyond(vault.id, 2, 55.0))
             await asyncio.to_thread(
                 postgres_server.sql,

@@ -11,6 +11,8 @@ import pytest
 from storage_child import Acknowledged, read_line, start_child
 from stored_vault import StoredVault, head_of, opener
 
+pytestmark = pytest.mark.timeout(900)  # with the full counts
+
 DEVICES = 4
 END_SECONDS = 50.0
 
