@@ -320,7 +320,7 @@ def test_slow_clients_are_cut_and_harm_nobody(port: int, agent: Wire, agent_toke
         silent = [connect(b"") for _ in range(5)]
         asked = time.monotonic()
         assert agent.get("/health").status == 200
-        assert time.monotonic() - asked < 2
+        assert time.monotonic() - asked < 4  # the slow ones are let go after ten
         for stream in slow_bodies:
             answer = stream.recv(65_536)
             assert answer.startswith(b"HTTP/1.1 408 ")

@@ -106,7 +106,7 @@ def test_home_path_and_user_are_enough(environment: dict[str, str]) -> None:
         assert len(tools["result"]["tools"]) == 8
         code, seconds, out, err = started.close()
     assert (code, out, err) == (0, b"", b"")
-    assert seconds < 2
+    assert seconds < 5  # two on an idle machine; what must not happen is a wait for answers
 
 
 def test_only_answers_are_lines(environment: dict[str, str]) -> None:
@@ -317,7 +317,7 @@ def test_the_end_of_input_waits_for_nobody(environment: dict[str, str]) -> None:
         started.write({"jsonrpc": "2.0", "id": 1, "method": "ping"})
         code, seconds, out, _ = started.close()
     assert json.loads(out)["result"] == {}
-    assert (code, seconds < 2) == (0, True)
+    assert (code, seconds < 5) == (0, True)
 
 
 def test_a_client_that_is_gone_leaves_no_noise(environment: dict[str, str]) -> None:

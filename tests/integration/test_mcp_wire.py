@@ -94,7 +94,7 @@ def test_get_is_405_at_once_without_a_credential(served: SandboxDaemon) -> None:
     assert min(ask(0)[2] for _ in range(5)) < 0.1
     with ThreadPoolExecutor(50) as pool:
         answers = list(pool.map(ask, range(50)))
-        with Wire(served.url, timeout=5) as wire:
+        with Wire(served.url, timeout=20) as wire:
             assert wire.get("/health").status == 200
     assert {answer[:2] for answer in answers} == {(405, "POST, DELETE")}
 
@@ -108,7 +108,7 @@ def test_clients_that_open_a_stream_and_never_read_leave_nothing_behind(
     try:
         for stream in streams:
             stream.sendall(request.encode())
-        with Wire(served.url, timeout=5) as wire:
+        with Wire(served.url, timeout=20) as wire:
             assert wire.get("/health").status == 200
         heads = [stream.recv(65_536) for stream in streams]
     finally:
@@ -175,7 +175,7 @@ def test_a_notification_has_no_answer_and_one_with_an_id_an_error(agent: Wire) -
 def test_a_subscription_is_answered_and_the_loop_turns(served: SandboxDaemon, agent: Wire) -> None:
     """With the bare adapter this request stops the whole event loop."""
     assert "error" in modern(agent, "subscriptions/listen", {"notifications": {}}).json
-    with Wire(served.url, timeout=2) as wire:
+    with Wire(served.url, timeout=20) as wire:
         assert wire.get("/health").status == 200
 
 

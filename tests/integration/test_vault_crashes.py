@@ -141,7 +141,9 @@ MANY = [pytest.param(number, marks=pytest.mark.slow) for number in range(5, 25)]
 @pytest.mark.parametrize("run", [*range(5), *MANY])
 def test_t04_copy_rekey_killed_at_random(made: Path, tmp_path: Path, run: int) -> None:
     home = fresh(made, tmp_path, "random")
-    run_and_kill("rekey", home.root, f"t{random.Random().randrange(1, 1500)}")
+    moment = f"t{random.Random().randrange(1, 1500)}"
+    print(f"killed at {moment}")  # shown when it fails: each run takes another moment
+    run_and_kill("rekey", home.root, moment)
     check_whole(home)
 
 
