@@ -21,7 +21,7 @@ from memory_manager.security.redact.values import is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
 LABEL_STEPS: Final = 200
-STRONG_LABEL_STEPS: Final = 600
+STRONG_LABEL_STEPS: Final = 800
 MAX_QUALIFIER: Final = 20
 _FOLLOWERS: Final = frozenset({"", " ", "\t", "\n", "\r", "\\", ":", "?", '"', "'", "`", "*"})
 _NEXT_WORD: Final = late(r"[ \t]([A-Za-z]{2,16})\b")

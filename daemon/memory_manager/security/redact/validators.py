@@ -99,19 +99,14 @@ def edges_mixed_digits(text: str, start: int, end: int) -> bool:
 
 def aws_key_id(text: str, start: int, end: int) -> bool:
     """AKIA.. needs its 16 characters; ASIA.. and the like can be English, so they need a digit."""
-    body = text[start + 4 : end]
-    if is_placeholder(text[start:end]):
-        return False
-    if any(c.isdigit() for c in body):
-        return True
-    before = text[start - 1] if start else " "
-    after = text[end] if end < len(text) else " "
-    return (
-        text.startswith(("AKIA", "ABIA"), start)
-        and not before.isalnum()
-        and not after.isalpha()
-        and looks_random(body.lower())
-    )
+    if text[start + 4 : end].isalpha():
+        before = text[start - 1] if start else " "
+        after = text[end] if end < len(text) else " "
+        if before.isalnum() or after.isalpha() or not text.startswith(("AKIA", "ABIA"), start):
+            return False
+        if not looks_random(text[start + 4 : end].lower()):
+            return False
+    return not is_placeholder(text[start:end])
 
 
 def secret_key_body(text: str, start: int, end: int) -> bool:

@@ -20,6 +20,7 @@ from memory_manager.security.redact.randomness import (
 )
 
 MAX_VALUE_CHARACTERS: Final = 16_384
+MIN_WEAK: Final = 15  # a weak label needs a value as long as this
 MAX_JUDGED: Final = 192
 """So much of a value tells whether it looks like a key."""
 
@@ -115,6 +116,8 @@ def is_secret_value(
     """
     if family is Family.NONE or len(value) > MAX_VALUE_CHARACTERS:
         return family is not Family.NONE and " " not in value
+    if len(value) < MIN_WEAK and family <= Family.VENDOR:
+        return False
     if _FORGED_MARK.fullmatch(value):
         return family > Family.VENDOR
     if explains_itself(value, quoted=quoted):

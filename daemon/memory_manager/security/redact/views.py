@@ -37,22 +37,26 @@ class View:
         self._view_starts: list[int] = []
         self._parent_spans: list[tuple[int, int, bool]] = []
         self.edited: list[tuple[int, int]] = []
+        view_starts, parent_spans, edited = self._view_starts, self._parent_spans, self.edited
         position = length = 0
-
-        def add(piece: str, start: int, end: int, kept: bool) -> None:
-            nonlocal length
-            if piece:
-                self._view_starts.append(length)
-                self._parent_spans.append((start, end, kept))
-                parts.append(piece)
-            length += len(piece)
-
         for start, end, replacement in edits:
-            add(parent[position:start], position, start, True)
-            self.edited.append((length, length + len(replacement)))
-            add(replacement, start, end, False)
+            if start > position:
+                view_starts.append(length)
+                parent_spans.append((position, start, True))
+                parts.append(parent[position:start])
+                length += start - position
+            size = len(replacement)
+            edited.append((length, length + size))
+            if size:
+                view_starts.append(length)
+                parent_spans.append((start, end, False))
+                parts.append(replacement)
+                length += size
             position = end
-        add(parent[position:], position, len(parent), True)
+        if position < len(parent):
+            view_starts.append(length)
+            parent_spans.append((position, len(parent), True))
+            parts.append(parent[position:])
         self.text = "".join(parts)
 
     def raw_span(self, start: int, end: int) -> tuple[int, int]:
@@ -86,6 +90,7 @@ _CONFUSABLE: Final = dict(
     )
 )
 _SAFE_CONTROLS: Final = frozenset("\n\r\t")
+MAX_KEPT: Final = 16_384
 MAX_REPLACED: Final = 64  # of so many different characters each is replaced on its own
 
 
@@ -125,6 +130,7 @@ _ANSI: Final = late(
     r"|\x9b[0-?]{0,32}[@-~]"
 )
 _ASCII: Final = bytes(range(128))
+_KEPT: Final[set[str]] = set()  # characters met that look like themselves
 _CONTROLS: Final = [chr(code) for code in (*range(32), 127) if chr(code) not in _SAFE_CONTROLS]
 
 
@@ -137,7 +143,12 @@ def normalised(text: str, marks: bytes) -> View | None:
     if not text.isascii():
         foreign = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
         odd.update(foreign.decode("utf-8", "surrogatepass"))
+    odd -= _KEPT
+    if not odd:
+        return None
     folds = {character: folded for character in odd if (folded := _fold(character)) != character}
+    if len(_KEPT) < MAX_KEPT:
+        _KEPT.update(odd - folds.keys())
     if not folds:
         return None
     edits = _resized(text, {c: folded for c, folded in folds.items() if len(folded) != 1})
@@ -205,7 +216,7 @@ def unescaped(text: str) -> tuple[View, list[tuple[int, int]]] | None:
     current = text
     for _ in range(MAX_LAYERS):
         edits = [
-            (*found.span(), decoded)
+            (found.start(), found.end(), decoded)
             for found in _ESCAPE.finditer(current)
             if (decoded := _decode(found[0])) != found[0]
         ]
@@ -220,6 +231,8 @@ def unescaped(text: str) -> tuple[View, list[tuple[int, int]]] | None:
 
 
 def _decode(escape: str) -> str:
+    if escape == "\\\\":
+        return "\\"
     if escape[0] == "%":
         return chr(int(escape[1:], 16))
     if escape[0] == "&":
