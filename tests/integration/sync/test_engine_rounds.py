@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from sync_proxy import PULL, PUSH, ROSTER, Answer, Call, SyncProxy, between, ref
 from sync_server import server_in_process
 
 from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff
+from memory_manager.sync.engine.loop import SyncLoop
 from memory_manager.sync.engine.own_state import heads
+from memory_manager.sync.engine.parts import Parts, Progress
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.framing import MAX_PUSH_BYTES, MAX_PUSH_ROWS, unpack_push
 
@@ -75,6 +77,39 @@ async def test_devices_sync_by_themselves(server: RunningServer, made: Devices) 
         await one.remember(f"written {turn}")
         await two.until_text(f"written {turn}")
     await one.until(lambda said: said["outbox"] == 0)
+
+
+async def test_news_that_come_during_a_round_are_not_lost(
+    server: RunningServer, made: Devices, proxy: SyncProxy
+) -> None:
+    """A poke is told once: the round under way may have looked before."""
+    one = await made.found(server, proxy.url)
+
+    def parts(tell: Callable[[Progress | None], None]) -> Parts:
+        return Parts(
+            store=one.store,
+            client=one.sync.client,
+            secrets=one.sync.secrets,
+            memories=one.memories,
+            journal=one.journal,
+            flush_anchor=one.sync.anchor.write_anchor,
+            tell=tell,
+        )
+
+    async def nothing() -> None:
+        return None
+
+    loop = SyncLoop(parts, pace=QUIET, refreshed=nothing)
+
+    async def hear(_: Parts) -> None:
+        loop.hint()
+
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(loop.run())
+        before = proxy.count(f"GET {PULL}")
+        assert await loop.round(hear) is None
+        await one.until(lambda _: proxy.count(f"GET {PULL}") == before + 2)
+        running.cancel()
 
 
 async def test_many_rows_go_in_batches_of_the_size_the_protocol_allows(

@@ -76,6 +76,7 @@ class SyncLoop:
         self._due = self._now() + self._pace.first  # of the loop's clock
         self._earliest = 0.0  # before it no hint and no local write starts a round
         self._written = False
+        self._hinted = False  # since the last round began: it may have looked before
         self._resting = False
         self._set_healthy(False)
 
@@ -96,6 +97,7 @@ class SyncLoop:
 
     def hint(self) -> None:
         """The server may have news: a round soon, not sooner than the last failure allows."""
+        self._hinted = True
         self._due = min(self._due, max(self._now(), self._earliest))
         self._wake.set()
 
@@ -124,6 +126,7 @@ class SyncLoop:
     async def _round(
         self, work: Callable[[Parts], Awaitable[None]] | None = None
     ) -> Finding | None:
+        self._hinted = False
         self._show(running=True, progress=None)
         finding: Finding | None = None
         try:
@@ -187,8 +190,8 @@ class SyncLoop:
         if finding is None:
             self._backoff.succeeded()
             self.agreed_roster = None
-            self._due = self._now() + self._pace.poll
             self._earliest = self._now() + self._pace.apart
+            self._due = self._earliest if self._hinted else self._now() + self._pace.poll
             self._show(contact_ms=at, finding=None, found_at_ms=None, retry_at_ms=None)
         elif finding.stops:
             await self._stop(finding)
