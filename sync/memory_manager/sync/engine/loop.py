@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NEVER: Final = float("inf")
 _LONG_POLLS: Final = 10
+_LONGEST_DEAF_SECONDS: Final = 60.0  # between two connections for pokes, while rounds go well
 _GATHER_SECONDS: Final = 0.05  # many commits are looked at once
 
 
@@ -66,7 +67,7 @@ class SyncLoop:
         self.agreed_roster: bytes | None = None
         self._pace = pace or Pace()
         self._backoff = backoff or Backoff()
-        self._listening = Backoff()
+        self._listening = Backoff(last_seconds=_LONGEST_DEAF_SECONDS)
         self._refreshed = refreshed
         self._jitter = random.SystemRandom()
         self._one_round = asyncio.Lock()
