@@ -84,14 +84,17 @@ async def test_hybrid_where_names_mislead(
 ) -> None:
     """Each conversation by itself, and all of them in one vault with a scope each: the same."""
     spaces = locomo(needed(shared_folder / "data" / "locomo-dev.json"), LOCOMO_NAMES_SWAPPED)
-    apart = (await measure(spaces, embedder, known=known))["all"]
-    together = (await measure([one_vault(spaces)], embedder, known=known))["all"]
+    compared = ("words", "hybrid")
+    apart, together = [
+        (await measure(asked, embedder, systems=compared, known=known))["all"]
+        for asked in (spaces, [one_vault(spaces)])
+    ]
     print(f"\n{table({'apart': apart, 'one vault': together})}")
     for by_system in (apart, together):
         hybrid, words = by_system["hybrid"], by_system["words"]
         assert hybrid.hit5 >= words.hit5 + 1
         assert hybrid.recall10 >= words.recall10 + 1
-    assert abs(together["hybrid"].hit5 - apart["hybrid"].hit5) <= 1
+    assert abs(together["hybrid"].hit5 - apart["hybrid"].hit5) <= 2
 
 
 @pytest.mark.embed
