@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from nacl.signing import SigningKey
-from sync_pair import Pair, changed, dead, paired, resigned
+from proxied_pair import ProxiedPair, changed, dead, paired, resigned
 from sync_proxy import (
     PULL,
     PUSH,
@@ -27,14 +27,14 @@ from memory_manager.sync.wire.framing import Page
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProxiedPair]:
     """For lies after which sync goes on."""
     async with paired(tmp_path_factory.mktemp("pair")) as found:
         yield found
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+async def pair(tmp_path: Path) -> AsyncIterator[ProxiedPair]:
     async with paired(tmp_path) as found:
         yield found
 
@@ -124,7 +124,7 @@ def _other_key(page: Page) -> Page:
     ],
 )
 async def test_a_lie_on_the_way_stops_and_nothing_of_it_stays(
-    shared: Pair, lie: Callable[[Page], Page], code: str, request: pytest.FixtureRequest
+    shared: ProxiedPair, lie: Callable[[Page], Page], code: str, request: pytest.FixtureRequest
 ) -> None:
     pair = shared
     before, texts = await pair.two.verified(), await pair.two.texts()
@@ -145,7 +145,7 @@ async def test_a_lie_on_the_way_stops_and_nothing_of_it_stays(
     assert await pair.two.texts() == texts | written
 
 
-async def test_a_server_that_signs_its_gap_breaks_the_chain(pair: Pair) -> None:
+async def test_a_server_that_signs_its_gap_breaks_the_chain(pair: ProxiedPair) -> None:
     """T24, by the holder of the server's key."""
     g = bytes.fromhex((await pair.two.verified())[1])
     await pair.write("first", "second", "third")
@@ -160,7 +160,7 @@ async def test_a_server_that_signs_its_gap_breaks_the_chain(pair: Pair) -> None:
     assert await pair.two.texts() == set()
 
 
-async def test_a_page_that_comes_again_is_not_taken_twice(pair: Pair) -> None:
+async def test_a_page_that_comes_again_is_not_taken_twice(pair: ProxiedPair) -> None:
     """T24."""
     await pair.write("first", "second")
     kept: list[Answer] = []
@@ -179,7 +179,7 @@ async def test_a_page_that_comes_again_is_not_taken_twice(pair: Pair) -> None:
     assert await pair.two.texts() == {"first", "second"}
 
 
-async def test_a_wrap_of_another_row_is_quarantined_and_the_rest_goes_on(pair: Pair) -> None:
+async def test_a_wrap_of_another_row_is_quarantined_and_the_rest_goes_on(pair: ProxiedPair) -> None:
     """T26: the row is asked for once more; an honest answer heals it."""
     await pair.write("first", "second", "third")
     wrong: list[bytes] = []
@@ -212,7 +212,7 @@ async def test_a_wrap_of_another_row_is_quarantined_and_the_rest_goes_on(pair: P
     assert await pair.two.texts() == {"first", "second", "third"}
 
 
-async def test_statements_about_another_vault_are_of_no_key(pair: Pair) -> None:
+async def test_statements_about_another_vault_are_of_no_key(pair: ProxiedPair) -> None:
     """T59: never EQUIVOCATION."""
     await pair.write("row")
     n, g = (await pair.one.verified())[0], bytes(32)
@@ -223,7 +223,7 @@ async def test_statements_about_another_vault_are_of_no_key(pair: Pair) -> None:
     assert (said["state"], await pair.two.codes()) == ("stopped", ["SERVER_KEY"])
 
 
-async def test_a_server_that_takes_rows_and_hides_them_is_found_out(pair: Pair) -> None:
+async def test_a_server_that_takes_rows_and_hides_them_is_found_out(pair: ProxiedPair) -> None:
     await pair.one.remember("swallowed")
     g = bytes.fromhex((await pair.one.verified())[1])
     n = (await pair.one.verified())[0]
@@ -242,7 +242,7 @@ async def test_a_server_that_takes_rows_and_hides_them_is_found_out(pair: Pair) 
     assert await pair.one.codes() == ["TRUNCATED"]
 
 
-async def test_bombs_and_trailing_bytes_are_no_answer(pair: Pair) -> None:
+async def test_bombs_and_trailing_bytes_are_no_answer(pair: ProxiedPair) -> None:
     """T29."""
     await pair.write("row")
     before = await pair.two.verified()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from proxied_pair import ProxiedPair, dead, paired, resigned
 from sync_devices import devices
-from sync_pair import Pair, dead, paired, resigned
 from sync_proxy import (
     PUSH,
     ROSTER,
@@ -39,7 +39,7 @@ from memory_manager.sync.wire.roster import SignedEntry, sign_entry
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+async def pair(tmp_path: Path) -> AsyncIterator[ProxiedPair]:
     async with paired(tmp_path) as found:
         yield found
 
@@ -47,7 +47,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_two_heads_of_one_position_are_proven_and_final(pair: Pair) -> None:
+async def test_two_heads_of_one_position_are_proven_and_final(pair: ProxiedPair) -> None:
     """T25."""
     await pair.write("row")
     await pair.two.sync.sync_now()
@@ -69,7 +69,7 @@ async def test_two_heads_of_one_position_are_proven_and_final(pair: Pair) -> Non
     assert (await pair.two.sync.sync_now())["state"] == "stopped"
 
 
-async def test_a_push_may_be_answered_with_the_proof(pair: Pair) -> None:
+async def test_a_push_may_be_answered_with_the_proof(pair: ProxiedPair) -> None:
     """T25: the reply speaks of a position we verified, with another G."""
     n, _ = await pair.one.verified()
     lie = signed_head(pair.key, pair.vault, n, b"g" * 32)
@@ -89,7 +89,7 @@ async def test_a_push_may_be_answered_with_the_proof(pair: Pair) -> None:
     assert verify_evidence(json.loads(json.dumps(proof)), server_key=pair.server.host.key.public)
 
 
-async def test_two_histories_are_proven_by_one_checkpoint(pair: Pair) -> None:
+async def test_two_histories_are_proven_by_one_checkpoint(pair: ProxiedPair) -> None:
     """T25: the two devices saw two rows in another order; the next row's checkpoint tells."""
     g = bytes.fromhex((await pair.two.verified())[1])
     await pair.two.sync.pause()  # no round but those of the test
@@ -127,7 +127,7 @@ async def _lose_push(call: Call) -> Answer | None:
     return await dead(call)
 
 
-async def _swapped_view(pair: Pair, g: bytes) -> bytes:
+async def _swapped_view(pair: ProxiedPair, g: bytes) -> bytes:
     """Device two is shown its own row after that of device one; the G that it then holds."""
 
     def swap(page: Page) -> Page:
@@ -143,7 +143,7 @@ async def _swapped_view(pair: Pair, g: bytes) -> bytes:
     return bytes.fromhex((await pair.two.verified())[1])
 
 
-async def test_a_roster_that_lies_is_refused(pair: Pair) -> None:
+async def test_a_roster_that_lies_is_refused(pair: ProxiedPair) -> None:
     """T31: an entry nobody may sign, another order, less than before, another one in its place."""
     chain = [entry for entry in (await pair.two.sync.client.roster()).entries]
     stranger = new_keys(random.Random(1))
@@ -187,7 +187,7 @@ def _roster(shown: Sequence[SignedEntry]) -> Rule:
     return rule
 
 
-async def test_a_withheld_revocation_shows_as_a_missing_row(pair: Pair) -> None:
+async def test_a_withheld_revocation_shows_as_a_missing_row(pair: ProxiedPair) -> None:
     """T31: the mark in the log names a roster that the server does not show."""
     chain = (await pair.two.sync.client.roster()).entries
     three = await pair.made.join(pair.one, pair.proxy.url, "three")
