@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from memory_manager.sync.ledger import state
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire.envelope import SealedRow
-from memory_manager.sync.wire.framing import MAX_PUSH_BYTES, MAX_PUSH_ROWS, LogRow, Signed
+from memory_manager.sync.wire.framing import (
+    MAX_PUSH_BYTES,
+    MAX_PUSH_ROWS,
+    PUSH_FRAME_BYTES,
+    ROW_FRAME_BYTES,
+    LogRow,
+    Signed,
+)
 from memory_manager.sync.wire.log import Checkpoint, unpack_checkpoint, unpack_entry
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
     from memory_manager.vault.transaction import Transaction
-
-_ENVELOPE_BYTES: Final = 8 + 8 + 112 + 64 + 4
-_ROW_OVERHEAD: Final = 137 + 4 + 92
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,13 +78,13 @@ def count(connection: Connection) -> int:
 
 def _end(connection: Connection, found: SyncState, max_rows: int, max_bytes: int) -> int | None:
     """The last seq that fits into one push; a single row always does."""
-    room, end = max_bytes - _ENVELOPE_BYTES, None
+    room, end = max_bytes - PUSH_FRAME_BYTES, None
     for seq, size in connection.execute(
         "SELECT e.seq, length(s.body) FROM entry e JOIN sealed s ON s.entry_rowid = e.rowid"
         " WHERE e.n IS NULL AND e.device = ? ORDER BY e.seq LIMIT ?",
         (found.device, max_rows),
     ):
-        room -= size + _ROW_OVERHEAD
+        room -= size + ROW_FRAME_BYTES
         if room < 0 and end is not None:
             break
         end = int(seq)

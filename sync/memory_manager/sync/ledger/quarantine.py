@@ -16,6 +16,7 @@ from memory_manager.sync.wire.envelope import (
     SealedRow,
     read_header,
     unwrap_cek,
+    wrap_epoch,
 )
 from memory_manager.sync.wire.framing import LogRow
 from memory_manager.vault.kdf import wipe
@@ -97,7 +98,7 @@ def store_wraps(transaction: Transaction, wraps: Iterable[tuple[bytes, bytes]]) 
             if found is None or len(wrap) != WRAP_BYTES:
                 continue
             entry_rowid, epoch, body, waits = found
-            newer = int.from_bytes(wrap[:4], "big")
+            newer = wrap_epoch(wrap)
             if newer < epoch or (newer == epoch and not waits):
                 continue
             with contextlib.suppress(RowRefused):

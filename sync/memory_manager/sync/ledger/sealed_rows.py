@@ -14,6 +14,7 @@ from memory_manager.sync.wire.envelope import (
     Policy,
     SealedRow,
     open_row,
+    wrap_epoch,
 )
 from memory_manager.sync.wire.payload import Kind, Payload, read_payload
 from memory_manager.vault.kdf import wipe
@@ -36,7 +37,7 @@ def put(connection: Connection, entry_rowid: int, row: SealedRow) -> None:
     if row.body:
         connection.execute(
             "INSERT INTO sealed(entry_rowid, epoch, wrap, body) VALUES(?, ?, ?, ?)",
-            (entry_rowid, int.from_bytes(row.wrap[:4], "big"), row.wrap, row.body),
+            (entry_rowid, wrap_epoch(row.wrap), row.wrap, row.body),
         )
 
 

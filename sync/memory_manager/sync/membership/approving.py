@@ -25,9 +25,9 @@ from memory_manager.sync.membership.letters import (
     pack_welcome,
     read_offer,
 )
-from memory_manager.sync.membership.mailbox import GONE, MAILBOX_SECONDS, is_member, take
+from memory_manager.sync.membership.mailbox import GONE, is_member, take
 from memory_manager.sync.membership.roster_entries import Possession
-from memory_manager.sync.wire.enrolment import Invitation, read_invitation
+from memory_manager.sync.wire.enrolment import MAILBOX_SECONDS, Invitation, read_invitation
 from memory_manager.sync.wire.framing import Signed
 from memory_manager.sync.wire.labels import ID_BYTES
 from memory_manager.sync.wire.log import Checkpoint, sign_checkpoint

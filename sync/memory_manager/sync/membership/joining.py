@@ -33,13 +33,13 @@ from memory_manager.sync.membership.letters import (
     read_welcome,
 )
 from memory_manager.sync.membership.mailbox import (
-    MAILBOX_SECONDS,
     check_head,
     is_member,
     roster_of,
     take,
 )
 from memory_manager.sync.wire.enrolment import (
+    MAILBOX_SECONDS,
     SECRET_BYTES,
     Invitation,
     NewKeys,
@@ -93,7 +93,7 @@ class Newcomer:
             await client.put_mailbox(invitation.mailbox, "offer", offer.pack())
         deadline = self._clock() + MAILBOX_SECONDS
         self._waiting = _Waiting(invitation, keys, address, name, deadline)
-        return Invited(invitation.text(), url, int(MAILBOX_SECONDS))
+        return Invited(invitation.text(), url, MAILBOX_SECONDS)
 
     def seconds_left(self) -> int | None:
         """How long the string is good; None while nothing waits."""

@@ -13,7 +13,6 @@ from memory_manager.sync.wire.framing import Page
 from memory_manager.sync.wire.log import ServerHead, server_head_verifies
 from memory_manager.sync.wire.roster import Roster, SignedEntry, found
 
-MAILBOX_SECONDS: Final = 600.0
 GONE: Final = frozenset({"GONE", "MAILBOX_TAKEN"})
 """Codes of a mailbox that was read already, used, or whose time is over."""
 

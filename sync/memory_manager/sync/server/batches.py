@@ -16,21 +16,21 @@ from memory_manager.sync.server.refusals import (
 )
 from memory_manager.sync.server.storage import DeviceState, Quota
 from memory_manager.sync.wire import labels
-from memory_manager.sync.wire.envelope import WRAP_BYTES, body_hash
-from memory_manager.sync.wire.framing import LogRow, Signed
+from memory_manager.sync.wire.envelope import WRAP_BYTES, body_hash, wrap_epoch
+from memory_manager.sync.wire.framing import (
+    PAGE_CHECKPOINT_BYTES,
+    PAGE_FRAME_BYTES,
+    PAGE_ROW_BYTES,
+    LogRow,
+    Signed,
+)
 from memory_manager.sync.wire.log import (
-    CHECKPOINT_BYTES,
-    ENTRY_BYTES,
-    STATEMENT_BYTES,
     Checkpoint,
     ServerHead,
     next_global_head,
     unpack_entry,
 )
 
-PAGE_FRAME_BYTES: Final = 16 + 2 * (STATEMENT_BYTES + labels.SIGNATURE_BYTES)
-PAGE_ROW_BYTES: Final = 8 + ENTRY_BYTES + 4 + WRAP_BYTES
-PAGE_CHECKPOINT_BYTES: Final = CHECKPOINT_BYTES + labels.SIGNATURE_BYTES
 WRAP_OCTETS: Final = labels.HASH_BYTES + WRAP_BYTES
 
 
@@ -47,7 +47,7 @@ class BatchRow:
 
     @property
     def epoch(self) -> int:
-        return int.from_bytes(self.wrap[:4], "big")
+        return wrap_epoch(self.wrap)
 
     @property
     def octets(self) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from memory_manager.sync.server.errors import SettingsRefused
+from memory_manager.sync.wire.enrolment import MAILBOX_SECONDS
 
 T = TypeVar("T")
 
@@ -21,8 +22,6 @@ ENVIRONMENT_PREFIX: Final = "MEMLOCKET_SERVER_"
 DEFAULT_PORT: Final = 8443
 SESSION_SECONDS: Final = 900
 NONCE_SECONDS: Final = 60
-MAILBOX_SECONDS: Final = 600
-MAILBOX_BYTES: Final = 65_536
 
 _ADDRESS: Final = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:/\s@]+)):(\d{1,5})")
 

@@ -16,6 +16,7 @@ import enum
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from memory_manager.sync.wire.envelope import wrap_epoch
 from memory_manager.sync.wire.framing import LogRow, Signed
 from memory_manager.sync.wire.log import Checkpoint, ServerHead
 from memory_manager.sync.wire.roster import Member, Role, SignedEntry
@@ -99,7 +100,7 @@ class WrapRow:
 
     @property
     def epoch(self) -> int:
-        return int.from_bytes(self.wrap[:4], "big")
+        return wrap_epoch(self.wrap)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

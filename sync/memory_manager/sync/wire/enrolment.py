@@ -23,6 +23,7 @@ PREFIX: Final = "mlk1:"
 SECRET_BYTES: Final = 16
 NO_GRANT_KEY: Final = bytes(labels.HASH_BYTES)
 MAX_MAILBOX_BYTES: Final = 65_536
+MAILBOX_SECONDS: Final = 600
 
 _VERSION: Final = 1
 _FIXED_BYTES: Final = 1 + labels.ID_BYTES + labels.HASH_BYTES + SECRET_BYTES

@@ -180,6 +180,11 @@ def wrap_cek(header: bytes, under: EpochKey, cek: SecretBytes, nonce: bytes) -> 
     return prefix + nonce + seal(under.key, nonce, cek, context)
 
 
+def wrap_epoch(wrap: bytes) -> int:
+    """The epoch whose key a WRAP is under."""
+    return int.from_bytes(wrap[:4], "big")
+
+
 def read_header(body: bytes) -> RowHeader:
     """Check lengths, format and class of a BODY before anything is allocated; RowRefused."""
     if len(body) < HEADER_BYTES + NONCE_BYTES + MIN_PADDED_BYTES + TAG_BYTES:

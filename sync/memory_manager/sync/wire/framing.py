@@ -35,7 +35,18 @@ _PULL_MAGIC: Final = b"MLKQ\x01\x00\x00\x00"
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
 _MAX_BODY_BYTES: Final = MAX_PADDED_BYTES + 172
-_MIN_ROW_BYTES: Final = ENTRY_BYTES + _U32.size + WRAP_BYTES
+
+ROW_FRAME_BYTES: Final = ENTRY_BYTES + _U32.size + WRAP_BYTES
+"""A row in a push, without its BODY."""
+PUSH_FRAME_BYTES: Final = (
+    len(_PUSH_MAGIC) + _U64.size + CHECKPOINT_BYTES + SIGNATURE_BYTES + _U32.size
+)
+"""A push without its rows; it ends with their count."""
+PAGE_ROW_BYTES: Final = _U64.size + ROW_FRAME_BYTES
+PAGE_CHECKPOINT_BYTES: Final = CHECKPOINT_BYTES + SIGNATURE_BYTES
+PAGE_FRAME_BYTES: Final = len(_PULL_MAGIC) + 2 * _U32.size + 2 * (STATEMENT_BYTES + SIGNATURE_BYTES)
+"""A page without rows and checkpoints."""
+COUNT_BYTES: Final = _U32.size
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,7 +101,7 @@ def unpack_push(data: bytes) -> Push:
     checkpoint = Signed(
         unpack_checkpoint(reader.take(CHECKPOINT_BYTES)), reader.take(SIGNATURE_BYTES)
     )
-    rows = tuple(_row(reader, 0) for _ in range(reader.count(_MIN_ROW_BYTES, MAX_PUSH_ROWS)))
+    rows = tuple(_row(reader, 0) for _ in range(reader.count(ROW_FRAME_BYTES, MAX_PUSH_ROWS)))
     reader.end()
     return Push(epoch, checkpoint, rows)
 
@@ -112,12 +123,10 @@ def pack_page(page: Page) -> bytes:
 def unpack_page(data: bytes) -> Page:
     """The page in ``data``; MalformedMessage for anything that is not exactly one."""
     reader = _Reader(data, _PULL_MAGIC, MAX_PULL_BYTES)
-    rows = tuple(
-        _row(reader, reader.u64()) for _ in range(reader.count(_U64.size + _MIN_ROW_BYTES))
-    )
+    rows = tuple(_row(reader, reader.u64()) for _ in range(reader.count(PAGE_ROW_BYTES)))
     checkpoints = tuple(
         Signed(unpack_checkpoint(reader.take(CHECKPOINT_BYTES)), reader.take(SIGNATURE_BYTES))
-        for _ in range(reader.count(CHECKPOINT_BYTES + SIGNATURE_BYTES))
+        for _ in range(reader.count(PAGE_CHECKPOINT_BYTES))
     )
     page_head, tip = (
         Signed(unpack_server_head(reader.take(STATEMENT_BYTES)), reader.take(SIGNATURE_BYTES))

@@ -21,8 +21,6 @@ from memory_manager.sync.server.tickets import NONCE_BYTES
 from memory_manager.sync.wire.labels import ID_BYTES, SIGNATURE_BYTES
 from memory_manager.sync.wire.log import LOGIN_ACTION_SESSION, login_bytes, signature_verifies
 
-LOGIN_ACTION_DELETE: Final = 2
-
 _NOBODY: Final = bytes(SigningKey(os.urandom(32)).verify_key)
 
 

@@ -23,11 +23,14 @@ from memory_manager.sync.server.errors import (
 from memory_manager.sync.server.refusals import SessionEnd, SessionRefused
 from memory_manager.sync.server.server_key import ServerKey
 from memory_manager.sync.server.storage import Appended, DeviceState, StoredPage
-from memory_manager.sync.wire.envelope import WRAP_BYTES, read_header
+from memory_manager.sync.wire.envelope import read_header
 from memory_manager.sync.wire.framing import (
+    COUNT_BYTES,
     MAX_PULL_BYTES,
     MAX_PUSH_BYTES,
     MAX_PUSH_ROWS,
+    PUSH_FRAME_BYTES,
+    ROW_FRAME_BYTES,
     LogRow,
     Page,
     Push,
@@ -36,7 +39,6 @@ from memory_manager.sync.wire.framing import (
     unpack_push,
 )
 from memory_manager.sync.wire.log import (
-    ENTRY_BYTES,
     ServerHead,
     checkpoint_verifies,
     sign_server_head,
@@ -45,8 +47,7 @@ from memory_manager.sync.wire.log import (
 MAX_PULL_ROWS: Final = 5_000
 DEFAULT_PULL_ROWS: Final = 500
 
-_COUNT: Final = slice(192, 196)  # behind magic, session epoch, checkpoint and signature
-_MIN_ROW_BYTES: Final = ENTRY_BYTES + 4 + WRAP_BYTES
+_COUNT: Final = slice(PUSH_FRAME_BYTES - COUNT_BYTES, PUSH_FRAME_BYTES)
 
 
 async def push(call: Call) -> web.StreamResponse:
@@ -88,7 +89,7 @@ def _unpacked(body: bytes) -> Push:
         return unpack_push(body)
     except MalformedMessage:
         count = int.from_bytes(body[_COUNT], "big")
-        if MAX_PUSH_ROWS < count <= (len(body) - _COUNT.stop) // _MIN_ROW_BYTES:
+        if MAX_PUSH_ROWS < count <= (len(body) - _COUNT.stop) // ROW_FRAME_BYTES:
             raise BodyOverLimit from None
         raise
 

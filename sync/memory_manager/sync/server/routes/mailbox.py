@@ -12,8 +12,8 @@ from aiohttp import web
 from memory_manager.sync.server.answers import empty_answer, octets_answer
 from memory_manager.sync.server.call import Access, Call, Route
 from memory_manager.sync.server.errors import Malformed
-from memory_manager.sync.server.settings import MAILBOX_BYTES
 from memory_manager.sync.server.storage import MailSide
+from memory_manager.sync.wire.enrolment import MAX_MAILBOX_BYTES
 
 
 async def post(call: Call) -> web.StreamResponse:
@@ -52,6 +52,6 @@ def _side(call: Call) -> MailSide:
 
 
 ROUTES: Final = (
-    Route("POST", "/v1/mailbox/{mailbox}", post, Access.OPEN, MAILBOX_BYTES),
+    Route("POST", "/v1/mailbox/{mailbox}", post, Access.OPEN, MAX_MAILBOX_BYTES),
     Route("GET", "/v1/mailbox/{mailbox}", take, Access.OPEN),
 )

@@ -14,9 +14,10 @@ from memory_manager.sync.server.errors import Malformed, NotADevice
 from memory_manager.sync.server.refusals import VaultUnknown
 from memory_manager.sync.server.registration import registration_hash
 from memory_manager.sync.server.roster_json import ENTRY_BODY_BYTES, read_signed_entry
-from memory_manager.sync.server.routes.auth import LOGIN_ACTION_DELETE, check_login
+from memory_manager.sync.server.routes.auth import check_login
 from memory_manager.sync.wire.canonical import decode, hex_bytes
 from memory_manager.sync.wire.labels import ID_BYTES
+from memory_manager.sync.wire.log import LOGIN_ACTION_DELETE
 from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, found
 
 
