@@ -22,7 +22,7 @@ from memory_manager.sync.engine.errors import (
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import roster_log, state
 from memory_manager.sync.membership.errors import RecoveryRefused
-from memory_manager.sync.membership.founding import Member, ServerAddress, parse_server_key
+from memory_manager.sync.membership.founding import Enrolled, ServerAddress, parse_server_key
 from memory_manager.sync.membership.recovering import (
     NotedHead,
     parse_noted_head,
@@ -46,7 +46,7 @@ async def made(tmp_path: Path) -> AsyncIterator[Devices]:
 
 async def with_words(
     server: RunningServer, made: Devices, url: str | None = None
-) -> tuple[SyncDevice, Member]:
+) -> tuple[SyncDevice, Enrolled]:
     """A vault of one device whose words are WORDS, with two memories on the server."""
     device = await made.new("one")
     member = await device.membership.set_up(
@@ -69,7 +69,7 @@ async def recover(
     words: str = WORDS,
     noted: NotedHead | None = None,
     key: bytes | None = None,
-) -> Member:
+) -> Enrolled:
     return await device.membership.recover(
         ServerAddress(url, key), vault, words, noted=noted, name="back", grant=None
     )

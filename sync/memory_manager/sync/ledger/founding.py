@@ -10,7 +10,7 @@ from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import copies, keybag, roster_log, state
 from memory_manager.sync.ledger.journal import SyncJournal, seal_forgetting
 from memory_manager.sync.ledger.state import SyncState
-from memory_manager.sync.wire.roster import Roster, SignedEntry, found
+from memory_manager.sync.wire.roster import Roster, SignedEntry, roster_of
 from memory_manager.vault import state_rows
 from memory_manager.vault.errors import Conflict
 from memory_manager.vault.kdf import SecretBytes
@@ -62,7 +62,7 @@ def turn_on(
     device = state_rows.read_identity(connection).device
     if state_rows.has_left(connection, vault, device):
         raise Conflict("This device left that vault; it needs a new id.", field="device")
-    roster = found(chain[0], vault).verify(tuple(chain[1:]))
+    roster = roster_of(chain, vault)
     _require_active(roster, device)
     connection.execute(
         "INSERT INTO sync_state(only, vault, device, server_url, server_key, roster_idx,"

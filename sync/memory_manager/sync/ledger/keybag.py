@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.envelope import EpochKey
-from memory_manager.vault.kdf import SecretBytes
+from memory_manager.vault.kdf import KeyMaterial, SecretBytes
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -35,6 +35,14 @@ def vrk(connection: Connection, epoch: int) -> bytearray | None:
 def epochs(connection: Connection) -> list[int]:
     """The known epochs, oldest first."""
     return [epoch for (epoch,) in connection.execute("SELECT epoch FROM keybag ORDER BY epoch")]
+
+
+def keep_all(connection: Connection, held: KeyMaterial) -> dict[int, bytearray]:
+    """VRK_e of every known epoch, wiped with ``held``."""
+    return {
+        epoch: held.keep(bytearray(raw))
+        for epoch, raw in connection.execute("SELECT epoch, vrk FROM keybag")
+    }
 
 
 def wrapping_keys(connection: Connection) -> dict[int, EpochKey]:

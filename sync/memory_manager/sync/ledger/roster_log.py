@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memory_manager.sync.ledger import state
-from memory_manager.sync.wire.roster import Roster, SignedEntry, found
+from memory_manager.sync.wire.roster import Roster, SignedEntry, roster_of
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -27,8 +27,7 @@ def load(connection: Connection) -> Roster | None:
     row = connection.execute("SELECT vault FROM sync_state").fetchone()
     if row is None:
         return None
-    first, *others = chain(connection)
-    return found(first, row[0]).verify(tuple(others))
+    return roster_of(chain(connection), row[0])
 
 
 def append(transaction: Transaction, entries: Sequence[SignedEntry]) -> Roster:

@@ -9,7 +9,6 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from memory_manager.sync.engine.connection import base_url
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
@@ -33,9 +32,6 @@ from memory_manager.sync.wire.labels import ID_BYTES
 from memory_manager.sync.wire.log import Checkpoint, sign_checkpoint
 from memory_manager.sync.wire.roster import SignedEntry
 from memory_manager.vault import kdf
-
-if TYPE_CHECKING:
-    from sqlcipher3.dbapi2 import Connection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,9 +98,9 @@ class Doorkeeper:
         seq, head = standing.last_of(desk.secrets.device)
         said = Checkpoint(state.vault, desk.secrets.device, seq, head, state.n, state.g)
         with kdf.KeyMaterial() as held:
-            epochs = await desk.sync.store.read(_epoch_keys)
-            for vrk in epochs.values():
-                held.keep(vrk)
+            epochs = await desk.sync.store.read(
+                lambda connection: keybag.keep_all(connection, held)
+            )
             letter = pack_welcome(
                 Welcome(
                     vault=state.vault,
@@ -127,8 +123,3 @@ class Doorkeeper:
             if error.reason in GONE:
                 raise EnrolmentExpired from None
             raise
-
-
-def _epoch_keys(connection: Connection) -> dict[int, bytearray]:
-    found_keys = {epoch: keybag.vrk(connection, epoch) for epoch in keybag.epochs(connection)}
-    return {epoch: vrk for epoch, vrk in found_keys.items() if vrk is not None}

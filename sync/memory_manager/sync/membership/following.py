@@ -37,11 +37,7 @@ def follow(
     roster = roster_log.append(transaction, entries)
     connection = transaction.connection
     with KeyMaterial() as held:
-        known = {
-            epoch: held.keep(vrk)
-            for epoch in keybag.epochs(connection)
-            if (vrk := keybag.vrk(connection, epoch)) is not None
-        }
+        known = keybag.keep_all(connection, held)
         chain = roster_log.chain(connection)
         found = collect_keys(chain, roster, secrets.device, bytes(secrets.box_key()), known)
         for epoch, vrk in found.items():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from memory_manager.base.errors import InvalidInput
 from memory_manager.sync.engine import own_state
+from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.connection import ServerConnection, base_url
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import state
@@ -42,7 +44,7 @@ class ServerAddress:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Member:
+class Enrolled:
     """This device after it became one: what a recovery sheet needs."""
 
     vault: bytes
@@ -82,6 +84,24 @@ def own_keys(desk: Desk, grant: bytes | None) -> NewKeys:
     )
 
 
+async def named_key(client: SyncClient, address: ServerAddress) -> bytes:
+    """The key that the server shows; SyncRefused(SERVER_KEY) when the owner named another one."""
+    server_key = await client.server_key()
+    if address.key is not None and server_key != address.key:
+        raise SyncRefused(SyncCode.SERVER_KEY)
+    return server_key
+
+
+@contextlib.asynccontextmanager
+async def visiting(desk: Desk, address: ServerAddress) -> AsyncGenerator[SyncClient]:
+    """A client of a server, for the length of the block; its key is not pinned by itself."""
+    client = await desk.sync.new_client(address.url, ca_file=address.ca_file, proxy=address.proxy)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
 async def require_off(desk: Desk) -> None:
     """SyncAlreadyOn for a vault that has a server."""
     if await desk.state() is not None:
@@ -102,25 +122,20 @@ async def found_vault(
     name: str,
     grant: bytes | None,
     paper: PaperDevice | None,
-) -> Member:
+) -> Enrolled:
     """Create the vault on the server with this device as its first; sync runs from now on.
 
     SyncRefused(SERVER_KEY) when the server is not the one that was named.
     """
     await require_off(desk)
     keys = own_keys(desk, grant)
-    client = await desk.sync.new_client(address.url, ca_file=address.ca_file, proxy=address.proxy)
     with kdf.KeyMaterial() as held:
         vrk = held.keep(kdf.new_key())
         signer = Signer(keys.device, desk.secrets.signing_key())
         vault, genesis = roster_entries.genesis(signer, keys, paper, vrk)
-        try:
-            server_key = await client.server_key()
-            if address.key is not None and server_key != address.key:
-                raise SyncRefused(SyncCode.SERVER_KEY)
+        async with visiting(desk, address) as client:
+            server_key = await named_key(client, address)
             created = await client.create_vault(registration_token, genesis)
-        finally:
-            await client.close()
         empty = created.head.value
         if created.server_key != server_key or not server_head_verifies(
             vault, empty, created.head.signature, server_key
@@ -143,7 +158,7 @@ async def become_member(
     called: Mapping[bytes, str],
     *,
     expected: ServerHead | None = None,
-) -> Member:
+) -> Enrolled:
     """Write the first rows of the ledger, or go on in it, and start syncing; local rows are sealed.
 
     ``expected`` is a head that the log has to come to.
@@ -172,4 +187,4 @@ async def become_member(
 
     await desk.write(adopt)
     await desk.sync.connect(connection)
-    return Member(vault, desk.secrets.device, connection.url, server_key)
+    return Enrolled(vault, desk.secrets.device, connection.url, server_key)

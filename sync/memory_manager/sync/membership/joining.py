@@ -5,11 +5,10 @@ What waits, waits in memory only, for ten minutes.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.connection import base_url
@@ -19,11 +18,12 @@ from memory_manager.sync.membership.desk import Desk
 from memory_manager.sync.membership.epoch_keys import collect_keys
 from memory_manager.sync.membership.errors import EnrolmentExpired, EnrolmentRefused
 from memory_manager.sync.membership.founding import (
-    Member,
+    Enrolled,
     ServerAddress,
     become_member,
     own_keys,
     require_outside,
+    visiting,
 )
 from memory_manager.sync.membership.letters import (
     Greeter,
@@ -35,7 +35,6 @@ from memory_manager.sync.membership.letters import (
 from memory_manager.sync.membership.mailbox import (
     check_head,
     is_member,
-    roster_of,
     take,
 )
 from memory_manager.sync.wire.enrolment import (
@@ -47,7 +46,7 @@ from memory_manager.sync.wire.enrolment import (
 )
 from memory_manager.sync.wire.labels import ID_BYTES
 from memory_manager.sync.wire.log import ServerHead
-from memory_manager.sync.wire.roster import Roster
+from memory_manager.sync.wire.roster import Roster, roster_of
 from memory_manager.vault import kdf
 
 
@@ -89,7 +88,7 @@ class Newcomer:
         signing = self._desk.secrets.signing_key()
         name = printable_name(name)
         offer = Offer(keys, name, sign_possession(keys, invitation.mailbox, signing))
-        async with self._client(address) as client:
+        async with visiting(self._desk, address) as client:
             await client.put_mailbox(invitation.mailbox, "offer", offer.pack())
         deadline = self._clock() + MAILBOX_SECONDS
         self._waiting = _Waiting(invitation, keys, address, name, deadline)
@@ -100,7 +99,7 @@ class Newcomer:
         waiting = self._waiting
         return None if waiting is None else max(0, int(waiting.deadline - self._clock()))
 
-    async def look(self) -> Member | None:
+    async def look(self) -> Enrolled | None:
         """Join if the welcome is there; None while it is not.
 
         EnrolmentExpired, or what is wrong with the answer: then nothing waits any more.
@@ -109,7 +108,7 @@ class Newcomer:
         if waiting is None or self._clock() >= waiting.deadline:
             self.give_up()
             raise EnrolmentExpired
-        async with self._client(waiting.address) as client:
+        async with visiting(self._desk, waiting.address) as client:
             letter = await take(client, waiting.invitation.mailbox, "welcome")
             if letter is None:
                 return None
@@ -120,17 +119,7 @@ class Newcomer:
         """Forget the attempt; its string is worth nothing from now on."""
         self._waiting = None
 
-    @contextlib.asynccontextmanager
-    async def _client(self, address: ServerAddress) -> AsyncGenerator[SyncClient]:
-        client = await self._desk.sync.new_client(
-            address.url, ca_file=address.ca_file, proxy=address.proxy
-        )
-        try:
-            yield client
-        finally:
-            await client.close()
-
-    async def _enter(self, client: SyncClient, waiting: _Waiting, letter: bytes) -> Member:
+    async def _enter(self, client: SyncClient, waiting: _Waiting, letter: bytes) -> Enrolled:
         secrets = self._desk.secrets
         greeter, welcome = read_welcome(letter, waiting.invitation, secrets.box_key())
         with kdf.KeyMaterial(*welcome.epochs.values()) as held:

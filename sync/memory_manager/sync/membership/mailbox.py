@@ -11,7 +11,7 @@ from memory_manager.sync.membership.errors import EnrolmentExpired, EnrolmentRef
 from memory_manager.sync.wire.enrolment import NewKeys
 from memory_manager.sync.wire.framing import Page
 from memory_manager.sync.wire.log import ServerHead, server_head_verifies
-from memory_manager.sync.wire.roster import Roster, SignedEntry, found
+from memory_manager.sync.wire.roster import Roster
 
 GONE: Final = frozenset({"GONE", "MAILBOX_TAKEN"})
 """Codes of a mailbox that was read already, used, or whose time is over."""
@@ -37,12 +37,6 @@ def check_signatures(page: Page, vault: bytes, server_key: bytes) -> None:
             raise SyncRefused(SyncCode.SERVER_KEY)
 
 
-def roster_of(chain: tuple[SignedEntry, ...], vault: bytes) -> Roster:
-    if not chain:
-        raise EnrolmentRefused
-    return found(chain[0], vault).verify(chain[1:])
-
-
 def is_member(roster: Roster, keys: NewKeys) -> bool:
     """Active with these very keys; EnrolmentRefused when the id is taken by others or ended."""
     member = roster.members.get(keys.device)
@@ -58,6 +52,10 @@ def is_member(roster: Roster, keys: NewKeys) -> bool:
 
 
 async def take(client: SyncClient, mailbox: bytes, side: str) -> bytes | None:
+    """The letter on that side, ``offer`` or ``welcome``; None while there is none yet.
+
+    EnrolmentExpired for one that was read already or whose time is over.
+    """
     try:
         return await client.take_mailbox(mailbox, side)
     except SyncServerRefused as error:

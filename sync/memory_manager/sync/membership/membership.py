@@ -14,13 +14,13 @@ from memory_manager.sync.membership import acts, names, recovering
 from memory_manager.sync.membership.approving import Doorkeeper
 from memory_manager.sync.membership.desk import Desk
 from memory_manager.sync.membership.devices import DeviceView, device_views, rotation_is_due
-from memory_manager.sync.membership.founding import Member, ServerAddress, found_vault
+from memory_manager.sync.membership.founding import Enrolled, ServerAddress, found_vault
 from memory_manager.sync.membership.joining import Invited, Newcomer
 from memory_manager.sync.membership.letters import Offer, printable_name
 from memory_manager.sync.membership.recovering import Lost, NotedHead
 from memory_manager.sync.membership.roster_entries import paper_device
 from memory_manager.sync.service import SyncService
-from memory_manager.sync.wire import roster
+from memory_manager.sync.wire.roster import Member
 
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
@@ -44,7 +44,7 @@ class Membership:
         name: str,
         grant: bytes | None,
         words: str | None,
-    ) -> Member:
+    ) -> Enrolled:
         """The first device of a new vault; without ``words`` nothing recovers it."""
         paper = None if words is None else paper_device(words)
         async with self._desk.acting:
@@ -67,7 +67,7 @@ class Membership:
         async with self._desk.acting:
             return await self._newcomer.ask(address, name, grant)
 
-    async def look_for_welcome(self) -> Member | None:
+    async def look_for_welcome(self) -> Enrolled | None:
         """None while nobody answered; EnrolmentExpired once it is too late."""
         async with self._desk.acting:
             return await self._newcomer.look()
@@ -89,7 +89,7 @@ class Membership:
         noted: NotedHead | None,
         name: str,
         grant: bytes | None,
-    ) -> Member:
+    ) -> Enrolled:
         """This device by the recovery words of the vault."""
         paper = paper_device(words)
         async with self._desk.acting:
@@ -111,7 +111,7 @@ class Membership:
         async with self._desk.acting:
             return await self._doorkeeper.let_in(handle)
 
-    async def revoke(self, typed: str) -> roster.Member:
+    async def revoke(self, typed: str) -> Member:
         async with self._desk.acting:
             return await acts.revoke(self._desk, typed)
 
@@ -143,7 +143,7 @@ class Membership:
             finally:
                 paper.wipe()
 
-    async def renew(self, *, grant: bytes | None) -> Member:
+    async def renew(self, *, grant: bytes | None) -> Enrolled:
         """Go on under a new device id after this device's state was lost."""
         async with self._desk.acting:
             return await recovering.renew(self._desk, grant=grant)

@@ -9,11 +9,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nacl.signing import SigningKey
+
 from memory_manager.base.errors import InvalidInput
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff, SyncServerRefused
-from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import keybag, state
 from memory_manager.sync.ledger.founding import enrol_again
 from memory_manager.sync.membership import names, roster_entries
@@ -22,24 +23,25 @@ from memory_manager.sync.membership.desk import ATTEMPTS, REFUSED_LOGIN, Desk, S
 from memory_manager.sync.membership.epoch_keys import collect_keys
 from memory_manager.sync.membership.errors import RecoveryRefused, RosterMoved
 from memory_manager.sync.membership.founding import (
-    Member,
+    Enrolled,
     ServerAddress,
     become_member,
+    named_key,
     own_keys,
     require_outside,
+    visiting,
 )
 from memory_manager.sync.membership.letters import printable_name
 from memory_manager.sync.membership.mailbox import check_signatures, is_member
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
 from memory_manager.sync.wire import labels
+from memory_manager.sync.wire.enrolment import NewKeys
 from memory_manager.sync.wire.log import ServerHead, head_words
-from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, found
+from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, roster_of
 from memory_manager.vault import kdf
 from memory_manager.vault.device_key import DeviceKey
 
 if TYPE_CHECKING:
-    from sqlcipher3.dbapi2 import Connection
-
     from memory_manager.vault.transaction import Transaction
 
 
@@ -84,7 +86,7 @@ def parse_noted_head(n: int | None, words: Sequence[str]) -> NotedHead | None:
 
 async def recover(
     desk: Desk, address: ServerAddress, lost: Lost, *, name: str, grant: bytes | None
-) -> Member:
+) -> Enrolled:
     """Add this device with the words and start syncing.
 
     RecoveryRefused when words, vault and server do not belong together, or when the server's log
@@ -92,34 +94,17 @@ async def recover(
     """
     await require_outside(desk)
     keys, called = own_keys(desk, grant), {desk.secrets.device: printable_name(name)}
-    client = await desk.sync.new_client(address.url, ca_file=address.ca_file, proxy=address.proxy)
     paper_secrets = _paper_secrets(lost.paper)
     try:
-        server_key = await client.server_key()
-        if address.key is not None and server_key != address.key:
-            raise SyncRefused(SyncCode.SERVER_KEY)
-        client.identify(lost.vault, paper_secrets, server_key)
-        seen = None
-        if lost.noted is not None:
-            seen = await _check_noted(client, lost, server_key, lost.noted)
-        for _ in range(ATTEMPTS):
-            chain, roster = await _chain_of(client, lost)
-            if is_member(roster, keys):
-                break  # an earlier attempt got this far
-            entry = roster_entries.add(roster, lost.paper.signer(), keys, None)
-            try:
-                await client.post_roster(entry)
-            except SyncServerRefused as error:
-                if error.reason == "ROSTER_HEAD":
-                    continue
-                raise
-            chain, roster = (*chain, entry), roster.verify((entry,))
-            break
-        else:
-            raise RosterMoved
+        async with visiting(desk, address) as client:
+            server_key = await named_key(client, address)
+            client.identify(lost.vault, paper_secrets, server_key)
+            seen = None
+            if lost.noted is not None:
+                seen = await _check_noted(client, lost, server_key, lost.noted)
+            chain, roster = await _added(client, lost, keys)
     finally:
         paper_secrets.wipe()
-        await client.close()
     with kdf.KeyMaterial() as held:
         epochs = collect_keys(chain, roster, lost.paper.keys.device, lost.paper.box_secret)
         for vrk in epochs.values():
@@ -133,6 +118,25 @@ async def recover(
     return member
 
 
+async def _added(
+    client: SyncClient, lost: Lost, keys: NewKeys
+) -> tuple[tuple[SignedEntry, ...], Roster]:
+    """The whole chain with an entry, signed by the words, that adds this device."""
+    for _ in range(ATTEMPTS):
+        chain, roster = await _chain_of(client, lost)
+        if is_member(roster, keys):
+            return chain, roster  # an earlier attempt got this far
+        entry = roster_entries.add(roster, lost.paper.signer(), keys, None)
+        try:
+            await client.post_roster(entry)
+        except SyncServerRefused as error:
+            if error.reason == "ROSTER_HEAD":
+                continue
+            raise
+        return (*chain, entry), roster.verify((entry,))
+    raise RosterMoved
+
+
 async def _chain_of(client: SyncClient, lost: Lost) -> tuple[tuple[SignedEntry, ...], Roster]:
     try:
         chain = await entries_after(client, -1)
@@ -142,7 +146,7 @@ async def _chain_of(client: SyncClient, lost: Lost) -> tuple[tuple[SignedEntry, 
         raise
     if not chain:
         raise RecoveryRefused
-    roster = found(chain[0], lost.vault).verify(chain[1:])
+    roster = roster_of(chain, lost.vault)
     member = roster.members.get(lost.paper.keys.device)
     if member is None or not member.is_active or member.role is not Role.RECOVERY:
         raise RecoveryRefused
@@ -178,7 +182,7 @@ def _paper_secrets(paper: PaperDevice) -> DeviceSecrets:
     )
 
 
-async def renew(desk: Desk, *, grant: bytes | None) -> Member:
+async def renew(desk: Desk, *, grant: bytes | None) -> Enrolled:
     """Go on under this device's new id after its state was lost; its old log is closed for good.
 
     Signed with the keys the old id had, which a new id on the same machine keeps. NothingToConfirm
@@ -193,35 +197,42 @@ async def renew(desk: Desk, *, grant: bytes | None) -> Member:
     standing = await desk.standing()
     old, key = standing.state.device, desk.secrets.signing_key()
     old_secrets = DeviceSecrets(DeviceKey(old, bytearray(desk.secrets.key.secrets)))
-    client = await desk.sync.new_client(
-        connection.url, ca_file=connection.ca_file, proxy=connection.proxy
-    )
+    address = ServerAddress(connection.url, ca_file=connection.ca_file, proxy=connection.proxy)
     try:
-        client.identify(standing.state.vault, old_secrets, connection.server_key)
-        chain = await entries_after(client, -1)
-        roster = found(chain[0], standing.state.vault).verify(chain[1:])
-        last = standing.last_of(old)
-        for _ in range(ATTEMPTS):
-            entry = roster_entries.fork_close(
-                roster, Signer(old, key, last[0]), last, own_keys(desk, grant)
-            )
-            try:
-                await client.post_roster(entry)
-            except SyncServerRefused as error:
-                if error.reason == "GAP":  # rows of ours that this state does not know
-                    last = _server_side(error)
-                    continue
-                raise
-            break
-        else:
-            raise RosterMoved
+        async with visiting(desk, address) as client:
+            client.identify(standing.state.vault, old_secrets, connection.server_key)
+            chain = await _closed(client, standing, key, own_keys(desk, grant))
     finally:
         old_secrets.wipe()
-        await client.close()
-    await _go_on(desk, (*chain, entry), roster.verify((entry,)), standing)
+    await _go_on(desk, chain, standing)
     await desk.sync.connect(connection)
     await desk.sync.roster_changed_here()
-    return Member(standing.state.vault, desk.secrets.device, connection.url, connection.server_key)
+    return Enrolled(
+        standing.state.vault, desk.secrets.device, connection.url, connection.server_key
+    )
+
+
+async def _closed(
+    client: SyncClient, standing: Standing, key: SigningKey, successor: NewKeys
+) -> tuple[SignedEntry, ...]:
+    """The whole chain with the entry that ends the old log where the server has its last row."""
+    old = standing.state.device
+    last = standing.last_of(old)
+    for _ in range(ATTEMPTS):
+        chain = await entries_after(client, -1)
+        roster = roster_of(chain, standing.state.vault)
+        entry = roster_entries.fork_close(roster, Signer(old, key, last[0]), last, successor)
+        try:
+            await client.post_roster(entry)
+        except SyncServerRefused as error:
+            if error.reason == "GAP":  # rows of ours that this state does not know
+                last = _server_side(error)
+                continue
+            if error.reason == "ROSTER_HEAD":
+                continue
+            raise
+        return (*chain, entry)
+    raise RosterMoved
 
 
 def _server_side(error: SyncServerRefused) -> tuple[int, bytes]:
@@ -231,15 +242,14 @@ def _server_side(error: SyncServerRefused) -> tuple[int, bytes]:
         raise error from None
 
 
-async def _go_on(
-    desk: Desk, chain: tuple[SignedEntry, ...], roster: Roster, before: Standing
-) -> None:
+async def _go_on(desk: Desk, chain: tuple[SignedEntry, ...], before: Standing) -> None:
     old, device = before.state.device, desk.secrets.device
+    roster = roster_of(chain, before.state.vault)
     box_secret = bytes(desk.secrets.box_key())
 
     def adopt(transaction: Transaction) -> None:
         with kdf.KeyMaterial() as held:
-            known = _held_keys(transaction.connection, held)
+            known = keybag.keep_all(transaction.connection, held)
             epochs = collect_keys(chain, roster, old, box_secret, known)
             for vrk in epochs.values():
                 held.keep(vrk)
@@ -248,11 +258,3 @@ async def _go_on(
             names.put(transaction, {device: before.names[old]})
 
     await desk.write(adopt)
-
-
-def _held_keys(connection: Connection, held: kdf.KeyMaterial) -> dict[int, bytearray]:
-    return {
-        epoch: held.keep(vrk)
-        for epoch in keybag.epochs(connection)
-        if (vrk := keybag.vrk(connection, epoch)) is not None
-    }

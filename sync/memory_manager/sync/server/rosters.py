@@ -11,7 +11,7 @@ from typing import Final
 
 from memory_manager.sync.server.refusals import VaultUnknown
 from memory_manager.sync.server.storage import Storage
-from memory_manager.sync.wire.roster import Roster, SignedEntry, found
+from memory_manager.sync.wire.roster import Roster, SignedEntry, roster_of
 
 KEPT_ROSTERS: Final = 200
 
@@ -50,5 +50,5 @@ class Rosters:
 
 def _verified(vault: bytes, known: Roster | None, entries: tuple[SignedEntry, ...]) -> Roster:
     if known is None:
-        return found(entries[0], vault).verify(entries[1:])
+        return roster_of(entries, vault)
     return known.verify(entries)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -116,6 +116,13 @@ def vault_id(genesis: Mapping[str, Any]) -> bytes:
 def sign_entry(document: Mapping[str, Any], key: SigningKey) -> SignedEntry:
     raw = canonical.encode(document)
     return SignedEntry(raw, key.sign(labels.ROSTER + raw).signature)
+
+
+def roster_of(chain: Sequence[SignedEntry], vault: bytes) -> Roster:
+    """The roster after a whole chain; SyncRefused, ROSTER_FORK for an empty one too."""
+    if not chain:
+        raise SyncRefused(SyncCode.ROSTER_FORK)
+    return found(chain[0], vault).verify(tuple(chain[1:]))
 
 
 def found(entry: SignedEntry, vault: bytes) -> Roster:
