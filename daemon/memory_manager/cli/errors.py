@@ -21,10 +21,10 @@ EXIT_CODES: dict[int, str] = {
     7: "a check found problems (doctor), or some records were refused (import)",
     10: "the vault is locked",
     11: "a passphrase or recovery words are needed, or were wrong",
-    12: "the vault's files are damaged, or a backup was refused",
+    12: "damaged or unusable files of a vault or server, or a refused backup",
     13: "the vault is read-only or rolled back",
     14: "there is no vault, or there is one already",
-    15: "the vault was written by a newer version",
+    15: "the vault or a server's database was made by another version",
     16: "sync is off, stopped, refused something, or its server is out of reach",
     EXIT_INTERRUPTED: "interrupted with Ctrl-C",
 }

@@ -17,6 +17,7 @@ class Refused(MemlocketError):
     code = "sync_storage_refused"
     title = "Refused by the sync server"
     outcome = Outcome.ASK_USER
+    exit_code = 16
     default_message = "The sync server refused the request; nothing was changed."
     wire_code: ClassVar[str] = "REFUSED"
 
@@ -189,7 +190,9 @@ class StorageUnavailable(MemlocketError):
     code = "sync_storage_unavailable"
     title = "Server storage unavailable"
     outcome = Outcome.RETRY_LATER
+    exit_code = 12
     default_message = "The server's database cannot be used right now; nothing was stored."
+    default_hint = "Look at the disk, or at the PostgreSQL server that --database-url names."
 
 
 class StorageMismatch(MemlocketError):
@@ -198,5 +201,6 @@ class StorageMismatch(MemlocketError):
     code = "sync_storage_mismatch"
     title = "Server storage of another version"
     outcome = Outcome.ASK_USER
+    exit_code = 15
     default_message = "The server's database was made by another version of Memlocket."
     default_hint = "Start the version that made it, or restore a backup."

@@ -12,7 +12,6 @@ from typing import Final
 from nacl.signing import SigningKey
 
 from memory_manager.base.private_files import (
-    UnsafeFile,
     ensure_private_directory,
     read_private,
     sync_directory,
@@ -24,6 +23,7 @@ from memory_manager.sync.wire.log import ServerHead, sign_server_head
 
 KEY_NAME: Final = "server.key"
 SEED_BYTES: Final = 32
+MAX_FILE_BYTES: Final = 65_536
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,13 +80,11 @@ def _create(path: Path) -> None:
 
 
 def load_key(data: Path) -> ServerKey:
-    """The key of a server that was started before; FileNotFoundError otherwise."""
-    try:
-        seed = read_private(key_path(data), SEED_BYTES)
-    except UnsafeFile as error:
-        if "larger than" in error.message:
-            raise ServerKeyRefused from None
-        raise
+    """The key of a server that was started before.
+
+    FileNotFoundError, UnsafeFile, ServerKeyRefused.
+    """
+    seed = read_private(key_path(data), MAX_FILE_BYTES)
     if len(seed) != SEED_BYTES:
         raise ServerKeyRefused
     signing = SigningKey(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from memory_manager.sync.server.batches import (
     WRAP_OCTETS,
@@ -18,9 +18,11 @@ from memory_manager.sync.server.refusals import VaultUnknown
 from memory_manager.sync.server.storage import Appended, Quota, StoredPage, WrapPage, WrapRow
 from memory_manager.sync.wire.envelope import SealedRow
 from memory_manager.sync.wire.framing import LogRow, Signed
-from memory_manager.sync.wire.log import ServerHead, unpack_checkpoint, unpack_entry
+from memory_manager.sync.wire.log import Checkpoint, ServerHead, unpack_checkpoint, unpack_entry
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from memory_manager.sync.server.postgres.database import Line
 
 # one round trip; the same hash is the same body, and a wrap that was renewed is not undone
@@ -69,7 +71,7 @@ WHERE entry.vault = $1 AND entry.n > $2 AND entry.n <= $3 ORDER BY entry.n
 async def append(line: Line, vault: bytes, batch: Batch, default: Quota) -> Appended:
     state = state_of(await vault_row(line, vault, default, lock=True))
     author = await device_state(line, vault, batch.author)
-    stored: list[Any] = []
+    stored: list[Record] = []
     if batch.first_seq <= author.seq:
         stored = await line.fetch(
             "SELECT entry, n FROM entry WHERE vault = $1 AND device = $2"
@@ -122,7 +124,7 @@ async def page(line: Line, vault: bytes, after: int, limit: int, max_bytes: int)
             break
         end = row["n"]
     rows: list[LogRow] = []
-    checkpoints: list[Signed[Any]] = []
+    checkpoints: list[Signed[Checkpoint]] = []
     head = tip
     for row in await line.fetch(_PAGE, vault, after, end):
         sealed = SealedRow(row["body"], row["wrap"])
