@@ -25,6 +25,7 @@ from sync_server import ServerProcess
 from memory_manager.sync.membership.founding import ServerAddress
 from memory_manager.vault import queries
 from memory_manager.vault.filters import RowFilter
+from memory_manager.vault.rows import RowStatus
 
 NAMES = ("one", "two", "three")
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -199,31 +200,45 @@ async def check(made: Any, fleet: Fleet) -> None:
             await device.sync.sync_now()
     heads = [await device.verified() for device in opened]
     assert len(set(heads)) == 1, heads
-    assert await same(opened, shown)
-    assert await same(opened, conflicts)
-    assert await same(opened, revisions)
-    assert await same(opened, entries)
+    await assert_same(opened, shown)
+    await assert_same(opened, conflicts)
+    await assert_same(opened, revisions)
+    await assert_same(opened, entries)
     for device in opened:
         assert await device.count("quarantine") == 0
         assert await device.count("entry WHERE n IS NULL") == 0
     await nothing_is_lost(opened, fleet)
 
 
-async def same(opened: list[SyncDevice], look: Callable[[SyncDevice], Any]) -> bool:
-    first, *others = [await look(device) for device in opened]
-    assert first is not None
-    return all(other == first for other in others)
+async def assert_same(opened: list[SyncDevice], look: Callable[[SyncDevice], Any]) -> None:
+    """All devices show the same; the error names what only some of them show."""
+    everything = [set(await look(device)) for device in opened]
+    shared = set.intersection(*everything)
+    apart = {
+        name: sorted(found - shared, key=repr)
+        for name, found in zip(NAMES, everything, strict=True)
+    }
+    assert not any(apart.values()), {name: found[:5] for name, found in apart.items()}
 
 
 async def shown(device: SyncDevice) -> list[tuple[Any, ...]]:
-    """Everything that a row says and that travels, deleted rows too."""
+    """Everything that a row says and that travels. Two devices may have deleted a memory at the
+    same time; when it went into the trash is then each one's own.
+    """
     rows = await device.store.read(
         lambda c: queries.list_rows(
             c, RowFilter(include_deleted=True, include_hidden=True, kinds=None), 0, limit=1 << 20
         )
     )
     return sorted(
-        (row.id, row.status.value, row.content, row.path, row.created_at_ms, row.updated_at_ms)
+        (
+            row.id,
+            row.status.value,
+            row.content,
+            row.path,
+            row.created_at_ms,
+            None if row.status is RowStatus.DELETED else row.updated_at_ms,
+        )
         for row in rows
     )
 
