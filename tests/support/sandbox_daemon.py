@@ -208,7 +208,8 @@ class SandboxDaemon:
             for descriptor in descriptors:
                 os.close(descriptor)
         if check and done.returncode:
-            raise AssertionError(f"{arguments}: exit {done.returncode}\n{done.stderr[-2000:]}")
+            said = (done.stderr + done.stdout)[-2000:]
+            raise AssertionError(f"{arguments}: exit {done.returncode}\n{said}")
         return done
 
     def init(self, passphrase: str | None = None) -> SandboxDaemon:

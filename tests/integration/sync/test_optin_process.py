@@ -51,6 +51,16 @@ class Home:
 
         wait_until(done, SECONDS, "the index is up to date", 0.05)
 
+    def passphrase_taken_again(self) -> None:
+        """After a wrong passphrase the right one has to wait, for a second or so."""
+
+        def taken() -> bool:
+            with self.daemon.owner() as owner:
+                answer = owner.post("/v1/vault/unlock", {"passphrase": PASSPHRASE})
+            return answer.status == 200
+
+        wait_until(taken, SECONDS, "the passphrase is taken again", 0.2)
+
     def hosted(self, token: str) -> Wire:
         return Wire(self.server.url, token)
 
@@ -254,6 +264,7 @@ def test_approval_takes_the_passphrase_each_time_and_the_digest_that_was_shown(
         "opt-in", "approve", wanted, check=False, secrets={"--passphrase-fd": "not the one at all"}
     )
     assert refused.returncode == 11
+    home.passphrase_taken_again()
     assert home.counts()["waiting"] == home.counts()["sent"] == 0
     assert home.leaks(text=text) == set()
 
