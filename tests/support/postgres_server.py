@@ -36,6 +36,11 @@ class PostgresServer:
         self.sql(f"CREATE DATABASE {name} OWNER {ROLE}")
         return self.url(name)
 
+    @property
+    def data(self) -> Path:
+        """Where its files are."""
+        return self._folder / "data"
+
     def url(self, database: str, role: str = ROLE) -> str:
         return f"postgresql://{role}@/{database}?host={self._folder}"
 
@@ -51,6 +56,14 @@ class PostgresServer:
             timeout=START_SECONDS,
         )
         return done.stdout.strip()
+
+    def dump(self, database: str) -> bytes:
+        """Everything in a database as SQL, octets as hex."""
+        command = [self._binaries / "pg_dump", "--host", self._folder, "--username", "postgres"]
+        done = subprocess.run(
+            [*map(str, command), database], check=True, capture_output=True, timeout=START_SECONDS
+        )
+        return done.stdout
 
     def end(self) -> None:
         self._process.send_signal(signal.SIGINT)  # "fast": it does not wait for clients
