@@ -95,6 +95,10 @@ def _only_words_follow(text: str, start: int, end: int) -> bool:
     )
 
 
+UNSEPARATED_STEPS: Final = 600
+"""What reading behind a strong label costs where no separator says that a value follows."""
+
+
 def value_behind(
     text: str,
     start: int,
@@ -151,6 +155,8 @@ def value_behind(
         )
     if strict:
         return None
+    if family >= Family.SECRET:
+        charge(UNSEPARATED_STEPS)
     next_character = text[end : end + 1]
     if next_character == ">" or (next_character.isspace() and text[start - 1 : start] == "<"):
         close = _XML_CLOSE.match(text, end) if text[start - 1 : start] == "<" else None

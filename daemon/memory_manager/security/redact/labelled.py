@@ -21,7 +21,7 @@ from memory_manager.security.redact.values import is_secret_value
 
 MAX_LABEL_CHARACTERS: Final = 64
 LABEL_STEPS: Final = 200
-STRONG_LABEL_STEPS: Final = 800
+FAR_VALUE_STEPS: Final = 400  # a value that does not stand right behind its label is looked for
 MAX_QUALIFIER: Final = 20
 _FOLLOWERS: Final = frozenset({"", " ", "\t", "\n", "\r", "\\", ":", "?", '"', "'", "`", "*"})
 _NEXT_WORD: Final = late(r"[ \t]([A-Za-z]{2,16})\b")
@@ -56,10 +56,9 @@ def labelled_secrets(
         family = qualified(text[start:end], _qualifier(text, start))
         if family is Family.NONE:
             continue
-        if family >= Family.SECRET:
-            charge(STRONG_LABEL_STEPS)
         hit = value_behind(text, start, end, family, charge, strict)
         if hit is None and not strict and family >= Family.SECRET:
+            charge(FAR_VALUE_STEPS)
             hit = _near_label(text, start, end, family, charge, near.tells(end))
             if hit is None:
                 for span in nearby.values_in_column(text, start, end, family):
