@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Mapping
 
 from memory_manager.cli.arguments import Commands, add_command, positive
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, Usage
-from memory_manager.cli.output import counted, local_time, shortened, table
+from memory_manager.cli.output import counted, entries, local_time, shortened, table
 from memory_manager.client.sync_acts import SyncActs
 
 _Entry = Mapping[str, object]
 _EXCERPT_COLUMNS = 60
-MAX_STDIN_BYTES = 1_000_000
+MAX_STDIN_CHARACTERS = 1_000_000
 
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -40,12 +39,12 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def run_list(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         answer = SyncActs(client.connection).conflicts()
-    found = _entries(answer, "conflicts")
+    found = entries(answer, "conflicts")
     rows = [
         (
             str(record.get("id")),
-            str(len(_entries(record, "revisions"))),
-            shortened(str(_entries(record, "revisions")[0].get("content")), _EXCERPT_COLUMNS),
+            str(len(entries(record, "revisions"))),
+            shortened(str(entries(record, "revisions")[0].get("content")), _EXCERPT_COLUMNS),
         )
         for record in found
     ]
@@ -88,7 +87,7 @@ def run_merge(arguments: argparse.Namespace, context: Context) -> int:
     if text is None:
         if sys.stdin.isatty():
             context.console.note("Type the merged text; end it with Ctrl-D.")
-        text = sys.stdin.read(MAX_STDIN_BYTES).strip()
+        text = sys.stdin.read(MAX_STDIN_CHARACTERS).strip()
     if not text:
         raise Usage("There is no text to keep.")
     with context.client() as client:
@@ -99,8 +98,4 @@ def run_merge(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _numbered(answer: _Entry) -> list[tuple[int, _Entry]]:
-    return list(enumerate(_entries(answer, "revisions"), start=1))
-
-
-def _entries(answer: _Entry, name: str) -> Sequence[_Entry]:
-    return cast("Sequence[_Entry]", answer.get(name) or [])
+    return list(enumerate(entries(answer, "revisions"), start=1))

@@ -17,7 +17,7 @@ from memory_manager.cli.arguments import (
 )
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, NotConfirmed, Usage
-from memory_manager.cli.output import counted, hanging, local_time, table
+from memory_manager.cli.output import counted, entries, hanging, local_time, table
 from memory_manager.client.memory_client import MemoryClient
 from memory_manager.client.opt_in_acts import OptInActs
 
@@ -96,7 +96,7 @@ def run_request(arguments: argparse.Namespace, context: Context) -> int:
 def run_list(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         answer = _acts(client).listing()
-    requests, opted_in = _entries(answer, "requests"), _entries(answer, "opted_in")
+    requests, opted_in = entries(answer, "requests"), entries(answer, "opted_in")
     parts: list[str] = []
     if requests:
         rows = [
@@ -109,7 +109,9 @@ def run_list(arguments: argparse.Namespace, context: Context) -> int:
             for entry in requests
         ]
         parts.append(table(("WAITS", "ASKED", "BY", "TEXT"), rows))
-        parts += [hanging(f"{e['id'][:8]}: ", str(e["reason"])) for e in requests if e["reason"]]
+        parts += [
+            hanging(f"{str(e['id'])[:8]}: ", str(e["reason"])) for e in requests if e["reason"]
+        ]
     if opted_in:
         rows = [
             (str(entry["id"]), _state(entry), str(entry.get("path") or "-"), _excerpt(entry))
@@ -128,7 +130,7 @@ def run_approve(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         acts = _acts(client)
         if arguments.all:
-            ids = [str(entry["id"]) for entry in _entries(acts.listing(), "requests")]
+            ids = [str(entry["id"]) for entry in entries(acts.listing(), "requests")]
             if not ids:
                 context.console.result({"approved": [], "count": 0}, "Nothing waits for you.")
                 return EXIT_OK
@@ -169,7 +171,7 @@ def run_search(arguments: argparse.Namespace, context: Context) -> int:
         context.console.warn("the server answered with rows you never opted in; they were dropped")
     rows = [
         (f"{hit.get('score', 0):.3f}", str(hit["id"]), str(hit.get("path")), _excerpt(hit))
-        for hit in _entries(answer, "results")
+        for hit in entries(answer, "results")
     ]
     text = table(("SCORE", "ID", "PATH", "TEXT"), rows) if rows else "Nothing is found there."
     context.console.result(answer, text)
@@ -211,7 +213,7 @@ def run_tokens(arguments: argparse.Namespace, context: Context) -> int:
             local_time(entry.get("expires_at")),
             local_time(entry["last_used_at"]) if entry.get("last_used_at") else "never",
         )
-        for entry in _entries(answer, "tokens")
+        for entry in entries(answer, "tokens")
     ]
     text = table(("ID", "NAME", "UNTIL", "LAST USED"), rows) if rows else "Nobody has a token."
     context.console.result(answer, text)
@@ -232,8 +234,9 @@ def _show(seen: _Entry, context: Context) -> None:
     note(f"{counted(count, 'memory', 'memories')} would become readable at {seen['server']}:")
     for memory_id in cast("Sequence[str]", seen["ids"]):
         note(f"  {memory_id}")
-    for entry in _entries(seen, "blocked"):
-        context.console.warn(f"{entry['id']} looks like a secret: {', '.join(entry['rules'])}")
+    for entry in entries(seen, "blocked"):
+        rules = ", ".join(cast("Sequence[str]", entry["rules"]))
+        context.console.warn(f"{entry['id']} looks like a secret: {rules}")
     samples = cast("Sequence[str]", seen["samples"])
     if samples:
         note("Exactly this leaves" + (f", for the first {len(samples)}:" if count > 1 else ":"))
@@ -263,7 +266,3 @@ def _state(entry: _Entry) -> str:
 
 def _excerpt(entry: _Entry) -> str:
     return " ".join(str(entry.get("content") or "").split())[:_EXCERPT_CHARACTERS]
-
-
-def _entries(answer: _Entry, name: str) -> Sequence[_Entry]:
-    return cast("Sequence[_Entry]", answer.get(name) or [])

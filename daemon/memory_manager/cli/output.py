@@ -212,3 +212,8 @@ def section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
     """The object under ``name`` in an answer; empty when there is none."""
     value = document.get(name)
     return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def entries(document: Mapping[str, object], name: str) -> Sequence[Mapping[str, object]]:
+    """The objects of the list under ``name`` in an answer; none when it is not there."""
+    return cast("Sequence[Mapping[str, object]]", document.get(name) or [])

@@ -10,7 +10,7 @@ from memory_manager.cli.agent_commands import access_of, revoke_command
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, Usage
-from memory_manager.cli.output import counted, local_time, table
+from memory_manager.cli.output import counted, entries, local_time, table
 
 _ON: Final = {"on": True, "off": False}
 _EXCERPT_CHARACTERS: Final = 60
@@ -57,7 +57,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def run_approvals(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         answer = client.approvals()
-    waiting = _entries(answer, "approvals")
+    waiting = entries(answer, "approvals")
     if answer.get("auto_approve"):
         context.console.warn("auto-approve is on: every login gets access without you")
     if not waiting:
@@ -144,7 +144,7 @@ def run_destroy(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _list_destructions(answer: _Entry, context: Context) -> int:
-    waiting = _entries(answer, "memories")
+    waiting = entries(answer, "memories")
     if not waiting:
         context.console.result(answer, "Nothing waits to be destroyed.")
         return EXIT_OK
@@ -166,15 +166,15 @@ def _list_destructions(answer: _Entry, context: Context) -> int:
 
 
 def run_settings(arguments: argparse.Namespace, context: Context) -> int:
-    if arguments.name is not None and arguments.value is None:
+    name: str | None = arguments.name
+    value: str | None = arguments.value
+    if name is not None and value is None:
         raise Usage("Say the new value: on, off or a country's two letters.")
     with context.client() as client:
-        if arguments.name is None:
+        if name is None or value is None:
             answer = client.settings()
         else:
-            answer = client.change_setting(
-                arguments.name, _ON.get(arguments.value, arguments.value)
-            )
+            answer = client.change_setting(name, _ON.get(value, value))
     values = cast("Mapping[str, object]", answer.get("settings") or {})
     rows = [(name, _shown(value)) for name, value in sorted(values.items())]
     context.console.result(answer, table(("SETTING", "VALUE"), rows))
@@ -183,7 +183,3 @@ def run_settings(arguments: argparse.Namespace, context: Context) -> int:
 
 def _shown(value: object) -> str:
     return value if isinstance(value, str) else "on" if value else "off"
-
-
-def _entries(answer: _Entry, name: str) -> Sequence[_Entry]:
-    return cast("Sequence[_Entry]", answer.get(name) or [])

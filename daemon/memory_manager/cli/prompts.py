@@ -62,6 +62,21 @@ def ask_new_passphrase(descriptor: int | None = None) -> str:
     return first
 
 
+def agrees(question: str) -> bool:
+    """Whether somebody on the terminal says yes; anything else is a no."""
+    return ask_line(f"{question} [y/N] ").lower() in ("y", "yes")
+
+
+def require_yes(question: str, unanswered: str) -> None:
+    """NotConfirmed unless somebody on the terminal says yes; NoTerminal where nobody can, with
+    ``unanswered`` as its message and ``--yes`` as the way out.
+    """
+    if not has_terminal():
+        raise NoTerminal(unanswered, hint="Give --yes.")
+    if not agrees(question):
+        raise NotConfirmed()
+
+
 def ask_line(question: str) -> str:
     """One visible line from the terminal."""
     if not has_terminal():

@@ -30,10 +30,6 @@ Limits stand in the environment only: MEMLOCKET_SERVER_QUOTA_ROWS, _BYTES, _DEVI
 _ENTRIES_PER_MINUTE, _REQUESTS_PER_MINUTE, _LOGINS_PER_MINUTE, _MAILBOXES_PER_IP, \
 _MAILBOXES_PER_MINUTE and _NOTIFY_PER_DEVICE.
 """
-_SETTINGS = (
-    "data", "listen", "public_host", "database_url", "open_registration", "behind_proxy",
-    "tls_cert", "tls_key", "metrics", "models",
-)  # fmt: skip
 
 
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -222,8 +218,7 @@ def back_up(arguments: argparse.Namespace, context: Context) -> int:
 def _settings(arguments: argparse.Namespace, context: Context) -> ServerSettings:
     from memory_manager.sync.server.settings import read_settings
 
-    given = {name: getattr(arguments, name, None) for name in _SETTINGS}
-    return read_settings(given, context.environ)
+    return read_settings(vars(arguments), context.environ)
 
 
 def _heads(state: ServerState) -> str:

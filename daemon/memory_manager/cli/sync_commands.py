@@ -14,7 +14,7 @@ from memory_manager.cli.arguments import (
     add_passphrase_fd,
 )
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK, FileProblem, NotConfirmed, NoTerminal
+from memory_manager.cli.errors import EXIT_OK, FileProblem
 from memory_manager.cli.output import section
 from memory_manager.client.sync_acts import JsonObject, SyncActs
 from memory_manager.sync.errors import SyncRefused
@@ -139,12 +139,10 @@ def run_rotate(arguments: argparse.Namespace, context: Context) -> int:
 def run_leave(arguments: argparse.Namespace, context: Context) -> int:
     delete, anyway = arguments.delete_shared, arguments.anyway
     if not arguments.yes:
-        if not prompts.has_terminal():
-            raise NoTerminal("Nobody can agree to that here.", hint="Give --yes.")
         where = "delete the server's copy for all machines" if delete else "on this machine"
-        typed = prompts.ask_line(f"Stop sharing ({where})? Memories stay here. [y/N] ")
-        if typed.lower() not in ("y", "yes"):
-            raise NotConfirmed()
+        prompts.require_yes(
+            f"Stop sharing ({where})? Memories stay here.", "Nobody can agree to that here."
+        )
     with context.client() as client:
         acts = SyncActs(client.connection)
         answer = context.as_admin(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -130,7 +129,7 @@ def _server(arguments: argparse.Namespace, passphrase: str | None) -> dict[str, 
 def _passphrase(client: MemoryClient, context: Context, descriptor: int | None) -> str | None:
     """That of a vault that has one: it also opens the key that signs grants."""
     context.refuse_without_vault(client)
-    vault = cast("Mapping[str, object]", client.status().get("vault") or {})
+    vault = section(client.status(), "vault")
     slots = cast("list[object]", vault.get("slots") or [])
     if "passphrase" not in slots and descriptor is None:
         return None
@@ -170,7 +169,7 @@ def _words_for_setup(arguments: argparse.Namespace, client: MemoryClient, contex
         context.console.note(
             "The 24 recovery words of this vault will also recover the shared memory."
         )
-        if prompts.ask_line("Do you have them at hand? [y/N] ").lower() in ("y", "yes"):
+        if prompts.agrees("Do you have them at hand?"):
             return prompts.ask_secret("The 24 recovery words")
     answer = context.as_admin(client, client.new_recovery_words)
     words = [str(word) for word in cast("list[object]", answer.get("recovery_words") or [])]
@@ -191,7 +190,7 @@ def run_join(arguments: argparse.Namespace, context: Context) -> int:
         acts = SyncActs(client.connection)
         asked = acts.join(_server(arguments, passphrase))
         show_invitation(context, str(asked["invitation"]), arguments)
-        answer = wait_for_welcome(context, acts)
+        answer = wait_for_welcome(context, acts, cast("int", asked["expires_in_seconds"]))
     context.console.result(answer, sync_text.member("This machine shares the memory now.", answer))
     context.console.note("Compare the head words on both machines: memlocket sync status")
     return EXIT_OK
@@ -204,12 +203,9 @@ def run_approve(arguments: argparse.Namespace, context: Context) -> int:
         offer = acts.look_at_offer(text)
         context.console.note(f"Asks to join: {offer['name']}  (device {str(offer['device'])[:8]})")
         if not arguments.yes:
-            if not prompts.has_terminal():
-                raise NoTerminal("Nobody can say whether the name is right.", hint="Give --yes.")
-            if prompts.ask_line("Let it in? It will read everything. [y/N] ").lower() not in (
-                "y", "yes",
-            ):  # fmt: skip
-                raise NotConfirmed()
+            prompts.require_yes(
+                "Let it in? It will read everything.", "Nobody can say whether the name is right."
+            )
         handle = str(offer["offer"])
         answer = context.as_admin(client, lambda: acts.let_in(handle), arguments.passphrase_fd)
     context.console.result(answer, f"Let in: {answer['name']}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from memory_manager.cli.output import counted, facts, local_time, section, table
+from memory_manager.cli.output import counted, entries, facts, local_time, section, table
 
 _Entry = Mapping[str, object]
 _ID_DIGITS = 8
@@ -45,7 +45,7 @@ def status(answer: _Entry) -> str:
         )
     )  # fmt: skip
     stopped = sync.get("state") == "stopped"
-    return "\n".join([text, *(_alarm(alarm, stopped) for alarm in _entries(sync, "alarms"))])
+    return "\n".join([text, *(_alarm(alarm, stopped) for alarm in entries(sync, "alarms"))])
 
 
 def line(sync: _Entry) -> str | None:
@@ -53,7 +53,7 @@ def line(sync: _Entry) -> str | None:
     state = sync.get("state")
     if state in (None, "off"):
         return None
-    codes = ", ".join(sorted({str(alarm.get("code")) for alarm in _entries(sync, "alarms")}))
+    codes = ", ".join(sorted({str(alarm.get("code")) for alarm in entries(sync, "alarms")}))
     if state == "stopped":
         return f"stopped, {codes}: memlocket sync status" if codes else "stopped"
     waiting = _number(sync, "outbox")
@@ -132,7 +132,7 @@ def devices(answer: _Entry) -> str:
             _role(device),
             str(device.get("rows")),
         )
-        for device in _entries(answer, "devices")
+        for device in entries(answer, "devices")
     ]
     return table(("NAME", "ID", "STATE", "ROWS"), rows)
 
@@ -148,10 +148,6 @@ def _role(device: _Entry) -> str:
 def grouped(vault: str) -> str:
     """A vault id as it is written down: groups of four."""
     return "-".join(vault[at : at + 4] for at in range(0, len(vault), 4))
-
-
-def _entries(answer: _Entry, name: str) -> Sequence[_Entry]:
-    return cast("Sequence[_Entry]", answer.get(name) or [])
 
 
 def _texts(answer: _Entry, name: str) -> list[str]:

@@ -12,7 +12,6 @@ from memory_manager.cli.context import Context
 from memory_manager.client.sync_acts import JsonObject, SyncActs
 
 POLL_SECONDS = 2.0
-MAILBOX_SECONDS = 600
 
 
 def show_invitation(context: Context, text: str, arguments: argparse.Namespace) -> None:
@@ -32,19 +31,22 @@ def show_invitation(context: Context, text: str, arguments: argparse.Namespace) 
     )
 
 
-def wait_for_welcome(context: Context, acts: SyncActs) -> JsonObject:
-    """The answer of the join; whatever ends the waiting ends the attempt too."""
+def wait_for_welcome(context: Context, acts: SyncActs, seconds: int) -> JsonObject:
+    """The answer of the join; whatever ends the waiting ends the attempt too.
+
+    ``seconds`` is how long the string is good.
+    """
     reached = 0
     try:
-        with context.console.progress("waiting", MAILBOX_SECONDS, "s") as advance:
+        with context.console.progress("waiting", seconds, "s") as advance:
             while True:
                 answer = acts.look_for_welcome()
                 if answer.get("state") == "joined":
                     return answer
                 left = answer.get("seconds_left")
                 if isinstance(left, int):
-                    advance(MAILBOX_SECONDS - left - reached)
-                    reached = MAILBOX_SECONDS - left
+                    advance(seconds - left - reached)
+                    reached = seconds - left
                 time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         _give_up(acts)

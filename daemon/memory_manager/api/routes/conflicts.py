@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -13,7 +14,9 @@ from memory_manager.api.parsing import Fields
 from memory_manager.api.requests import parse_memory_id
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.base.errors import InvalidInput, NotFound
+from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import rfc3339
+from memory_manager.service.daemon import Daemon
 from memory_manager.sync.ledger import conflicts
 from memory_manager.sync.ledger.conflicts import ConflictedRecord, Sibling
 from memory_manager.sync.wire.envelope import Dot, dot_from_hex
@@ -21,7 +24,7 @@ from memory_manager.vault.rows import MemoryChange, WriteOutcome
 from memory_manager.vault.transaction import Transaction
 
 MAX_CONTENT_CHARACTERS: Final = 1_000_000
-MOST: Final = 100
+MAX_LISTED: Final = 100
 
 
 def _sibling_json(sibling: Sibling) -> dict[str, object]:
@@ -46,7 +49,7 @@ async def listed(request: web.Request) -> web.Response:
     store = daemon_of(request).store()
 
     def read(connection: Connection) -> tuple[list[ConflictedRecord], int]:
-        found = conflicts.listed(connection, limit=MOST)
+        found = conflicts.listed(connection, limit=MAX_LISTED)
         return found, conflicts.count(connection)
 
     found, total = await store.read(read)
@@ -73,16 +76,13 @@ async def keep(request: web.Request) -> web.Response:
     revision = _revision(fields.required_text("revision"))
     fields.check()
     daemon = daemon_of(request)
-    store = daemon.writable_store()
 
     def decide(transaction: Transaction) -> WriteOutcome:
         return conflicts.keep(
             transaction, daemon.journal, daemon.memories, memory_id, revision, call.attribution
         )
 
-    await store.write(decide)
-    daemon.sync.poke()
-    return json_response({"id": memory_id, "resolved": True})
+    return await _decided(daemon, memory_id, decide)
 
 
 async def merge(request: web.Request) -> web.Response:
@@ -92,16 +92,20 @@ async def merge(request: web.Request) -> web.Response:
     fields = Fields.of_body(call.json_object())
     content = fields.required_text("content", limit=MAX_CONTENT_CHARACTERS)
     fields.check()
-    daemon = daemon_of(request)
-    store = daemon.writable_store()
-    change = MemoryChange(content=content)
+    daemon, change = daemon_of(request), MemoryChange(content=content)
 
     def decide(transaction: Transaction) -> WriteOutcome:
         return conflicts.merge(
             transaction, daemon.journal, daemon.memories, memory_id, change, call.attribution
         )
 
-    await store.write(decide)
+    return await _decided(daemon, memory_id, decide)
+
+
+async def _decided(
+    daemon: Daemon, memory_id: MemoryId, decide: Callable[[Transaction], WriteOutcome]
+) -> web.Response:
+    await daemon.writable_store().write(decide)
     daemon.sync.poke()
     return json_response({"id": memory_id, "resolved": True})
 

@@ -28,7 +28,6 @@ MEMBERSHIP: Final = web.AppKey("membership", Membership)
 MAX_SECRET_CHARACTERS: Final = 1_024
 MAX_URL_CHARACTERS: Final = 2_048
 MAX_PATH_CHARACTERS: Final = 4_096
-_HEAD_WORDS: Final = 6
 
 
 def _membership(request: web.Request) -> Membership:

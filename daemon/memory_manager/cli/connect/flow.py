@@ -53,7 +53,7 @@ def agree(arguments: argparse.Namespace, context: Context, plan: Plan) -> None:
         raise NoTerminal(
             "There is no terminal to ask on.", hint="Look at it with --dry-run, then use --yes."
         )
-    if prompts.ask_line("Make this change? [y/N] ").lower() not in ("y", "yes"):
+    if not prompts.agrees("Make this change?"):
         raise NotConfirmed()
 
 

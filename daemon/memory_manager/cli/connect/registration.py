@@ -128,7 +128,7 @@ def _agree_to_end(context: Context, name: str, *, replace: bool) -> None:
         context.console.note(
             f"There is a credential '{name}' whose token is not kept here, maybe made by hand."
         )
-        if prompts.ask_line("End it and make a new one? [y/N] ").lower() in ("y", "yes"):
+        if prompts.agrees("End it and make a new one?"):
             return
     raise CredentialTaken(
         f"There is a credential '{name}' whose token is not kept here.",
