@@ -249,69 +249,6 @@ def test_a_checkpoint_needs_its_device() -> None:
         assert world.refusal(page) is SyncCode.UNKNOWN_DEVICE
 
 
-# -- random interleavings against a model
-
-
-class Liar(Server):
-    """Now and then it answers with something that is not its log."""
-
-    def lie(self, source: random.Random, after: int, limit: int) -> Page:
-        page = self.pull(after, limit)
-        rows = list(page.rows)
-        kind = source.choice(["drop", "swap", "old", "tip", "wrap", "repeat", "short"])
-        if kind == "drop" and len(rows) > 1:
-            rows.pop(source.randrange(len(rows) - 1))
-        elif kind == "swap" and len(rows) > 1:
-            i = source.randrange(len(rows) - 1)
-            rows[i], rows[i + 1] = rows[i + 1], rows[i]
-        elif kind == "repeat" and rows:
-            rows.insert(0, rows[0])
-        elif kind == "short" and rows:
-            rows.pop()
-        elif kind == "old" and after > 0:
-            n = source.randrange(after)
-            return Page((), (), self.head(n), self.head(n))
-        else:
-            forged = ServerHead(len(self.rows), source.randbytes(32))
-            signed = Signed(forged, sign_server_head(self.key, self.vault, forged))
-            return Page(page.rows, (), page.page_head, signed)
-        return dataclasses.replace(page, rows=tuple(rows))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_devices_converge_or_say_why(seed: int) -> None:
-    """Pushes, pulls of any size, lies in between: never a wrong row, one head at last."""
-    source = random.Random(seed)
-    vault = Founded(source)
-    server = Liar(vault.vault, source)
-    keys = [vault.first, *(vault.add() for _ in range(source.randint(1, 3)))]
-    devices = [Device(vault, one, server.public_key) for one in keys]
-    for _ in range(60):
-        device = source.choice(devices)
-        action = source.random()
-        if action < 0.35:
-            raw = source.randbytes(16)
-            device.write(bytes([raw[0] & 0x7F]) + raw[1:], "text")
-        elif action < 0.6:
-            device.push(server)
-        elif action < 0.85:
-            device.accept(server.pull(device.log.n, source.randint(1, 6)))
-        else:
-            before, seen = device.log, list(device.seen)
-            try:
-                device.accept(server.lie(source, device.log.n, 5))
-            except SyncRefused:
-                assert (device.log, device.seen) == (before, seen)
-            honest = [row.entry for row in server.rows]
-            assert [row.entry for row in device.seen] == honest[: device.log.n]
-    for device in devices:
-        device.push(server)
-    for device in devices:
-        device.pull(server, 7)
-    assert {device.log.g for device in devices} == {server.global_heads[-1]}
-    assert {device.log.n for device in devices} == {sum(len(d.own) for d in devices)}
-
-
 def test_nothing_is_a_log_too() -> None:
     world = World()
     empty = Server(world.vault.vault, world.source)
