@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import gzip
 import json
 import random
 import time
@@ -160,8 +162,12 @@ async def _cut_short(call: Call) -> web.StreamResponse:
     return response
 
 
-async def _redirect(_: Call) -> web.Response:
-    return web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"})
+async def _redirect(call: Call) -> web.Response | Answer:
+    """T35: the true page, for whoever follows."""
+    if call.path == PULL and "detour" not in call.query:
+        detour = f"{call.proxy.url}{PULL}?after=0&limit=500&detour=1"
+        return web.Response(status=307, headers={"Location": detour})
+    return await call.forward({"after": "0", "limit": "500"} if call.path == PULL else None)
 
 
 async def _too_long(call: Call) -> web.StreamResponse:
@@ -181,10 +187,11 @@ async def _announced_too_long(call: Call) -> web.StreamResponse:
     return response
 
 
-async def _compressed(_: Call) -> web.Response:
-    bomb = bytes(1000)
-    headers = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
-    return web.Response(body=bomb, headers=headers)
+async def _compressed(call: Call) -> Answer:
+    """T29: nothing is unpacked, not even the true page."""
+    answer = await call.forward()
+    packed = gzip.compress(answer.body)
+    return dataclasses.replace(answer, body=packed, headers={"Content-Encoding": "gzip"})
 
 
 async def _json_of_another(_: Call) -> web.Response:

@@ -226,6 +226,20 @@ def test_a_cut_names_one_history() -> None:
     assert world.refusal(world.server.pull(0, 500)) is SyncCode.REVOKED_DEVICE
 
 
+def test_a_device_never_goes_back_to_an_earlier_roster() -> None:
+    """T31: who knew of a change cannot have forgotten it; a server that hides it is told."""
+    world = World()
+    author, before = world.devices[0], world.vault.roster
+    world.vault.add()
+    author.write(world.record(), "under the new roster")
+    now, world.vault.roster = world.vault.roster, before
+    author.write(world.record(), "under the one before")
+    world.vault.roster = now
+    author.push(world.server)
+    world.reader.accept(world.server.pull(0, 11))
+    assert world.refusal(world.server.pull(11, 500)) is SyncCode.UNKNOWN_DEVICE
+
+
 def test_a_clone_of_this_device_is_noticed() -> None:
     """T40 in part: an entry in our name that we never made."""
     world = World()
