@@ -137,7 +137,7 @@ def test_a_database_of_an_earlier_log_is_rolled_back(synced: Synced, table: str)
         lifecycle.accept_rollback()
         assert lifecycle.state is VaultState.UNLOCKED
         assert lifecycle.store.read_now(state.must_enrol_again)
-        synced.journal.turned_on()
+        synced.journal.look_again()
         synced.remember(lifecycle, "after")
         assert synced.push(lifecycle) == 0
     finally:
@@ -165,7 +165,7 @@ def test_a_backup_brought_back_enrols_as_a_new_device(synced: Synced, tmp_path: 
     with home.opened() as lifecycle:
         assert lifecycle.state is VaultState.UNLOCKED
         assert lifecycle.store.read_now(state.must_enrol_again)
-        synced.journal.turned_on()
+        synced.journal.look_again()
         synced.remember(lifecycle, "before enrolling")
         assert synced.push(lifecycle) == 0
         new = synced.join(lifecycle)

@@ -118,7 +118,7 @@ def test_a_restored_copy_pushes_nothing_until_it_enrols_again(world: LedgerWorld
     old_seq = one.state.own_seq
     new = world.founded.add(two.keys)
     renamed(one, new)
-    one.journal.turned_on()  # as after an unlock: another connection
+    one.journal.look_again()  # as after an unlock: another connection
     assert one.read(state.must_enrol_again)
     assert one.batch() is None
     extra = one.remember("written meanwhile")
@@ -150,7 +150,7 @@ def test_what_was_written_before_enrolling_again_stays_beside_what_came(
     assert batch is not None
     world.server.take(batch)  # and the copy does not know
     renamed(one, world.founded.add(two.keys))
-    one.journal.turned_on()
+    one.journal.look_again()
     one.update(edited, content="written in the copy")
     two.learn_roster()
     two.update(edited, content="written by the other")

@@ -69,7 +69,7 @@ def listed(connection: Connection, *, limit: int = 100, offset: int = 0) -> list
 def of_record(connection: Connection, memory_id: MemoryId) -> ConflictedRecord | None:
     """None when the record is not in conflict."""
     record_id = parse_memory_id(memory_id)
-    if record_id is None or not _undecided(connection, record_id):
+    if record_id is None or not revisions.undecided(connection, record_id):
         return None
     return _record(connection, record_id)
 
@@ -155,17 +155,9 @@ def _seal(memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
     seal_version(memories, transaction, found, row, WriteStatus.UPDATED, kind=Kind.RESOLVE)
 
 
-def _undecided(connection: Connection, record_id: bytes) -> bool:
-    found = connection.execute("SELECT 1 FROM sibling WHERE id = ?", (record_id,)).fetchone()
-    return found is not None
-
-
 def _record(connection: Connection, record_id: bytes) -> ConflictedRecord:
     now = revisions.current(connection, record_id)
-    undecided = {
-        Dot(*row)
-        for row in connection.execute("SELECT device, seq FROM sibling WHERE id = ?", (record_id,))
-    }
+    undecided = revisions.undecided(connection, record_id)
     edits = {edit.revision.dot: edit for edit in settling.edits_of(connection, now, {})}
     siblings = [
         Sibling(

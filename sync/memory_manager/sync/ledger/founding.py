@@ -72,7 +72,7 @@ def turn_on(
     roster_log.put(connection, chain, 0)
     for epoch, key in keys.items():
         keybag.put(transaction, epoch, key)
-    journal.turned_on()
+    journal.look_again()
     state.reached(transaction)
     return state.require(connection)
 
@@ -104,7 +104,7 @@ def enrol_again(
         " seeding_cursor = 0, stop_code = NULL",
         (device,),
     )
-    journal.turned_on()
+    journal.look_again()
     for record_id in forgotten:
         seal_forgetting(
             transaction,
@@ -131,7 +131,7 @@ def turn_off(
     state_rows.note_left(transaction.connection, left.vault, left.device)
     for table in TABLES:
         transaction.connection.execute(f"DELETE FROM {table}")
-    journal.turned_on()
+    journal.look_again()
     transaction.request_checkpoint()
 
 

@@ -183,12 +183,13 @@ def _number(connection: Connection, device: bytes, seq: int, n: int, g: bytes) -
 
 def _store(connection: Connection, row: LogRow, g: bytes) -> int:
     entry = row.entry
-    rowid = connection.execute(
-        "INSERT INTO entry(device, seq, n, g, head, body_hash, entry) VALUES(?, ?, ?, ?, ?, ?, ?)",
+    (rowid,) = connection.execute(
+        "INSERT INTO entry(device, seq, n, g, head, body_hash, entry) VALUES(?, ?, ?, ?, ?, ?, ?)"
+        " RETURNING rowid",
         (entry.device, entry.seq, row.n, g, entry.head, entry.body_hash, entry.pack()),
-    ).lastrowid
-    sealed_rows.put(connection, rowid or 0, row.row)
-    return rowid or 0
+    ).fetchone()
+    sealed_rows.put(connection, rowid, row.row)
+    return int(rowid)
 
 
 def _move_heads(connection: Connection, heads: dict[bytes, DeviceHead]) -> None:

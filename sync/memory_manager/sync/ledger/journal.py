@@ -41,8 +41,8 @@ class SyncJournal:
     def __init__(self) -> None:
         self._off_for: Connection | None = None  # the connection that was seen without sync
 
-    def turned_on(self) -> None:
-        """Look at the database again with the next write: sync was just turned on or off."""
+    def look_again(self) -> None:
+        """Sync was just turned on or off: the next write asks the database."""
         self._off_for = None
 
     def active(self, connection: Connection) -> SyncState | None:
@@ -101,7 +101,7 @@ def seal_version(
     redacted = action is WriteStatus.REDACTED
     if len(maximal) > 1:
         if not (deleted or redacted or kind is Kind.RESOLVE):
-            undecided = _undecided(connection, record_id)
+            undecided = revisions.undecided(connection, record_id)
             staying = [revision for revision in maximal if revision.dot in undecided]
         else:
             connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
@@ -227,8 +227,3 @@ def _who(row: MemoryRow) -> dict[str, Any]:
         "client": row.writer.client,
     }
     return {name: value for name, value in labels.items() if value is not None}
-
-
-def _undecided(connection: Connection, record_id: bytes) -> set[Dot]:
-    rows = connection.execute("SELECT device, seq FROM sibling WHERE id = ?", (record_id,))
-    return {Dot(*row) for row in rows}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_manager.base.errors import TooLarge
-from memory_manager.sync.ledger import keybag, revisions
+from memory_manager.sync.ledger import keybag, revisions, sealed_rows
 from memory_manager.sync.ledger.state import SyncState, mark_of
 from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import (
@@ -81,14 +81,12 @@ def append(transaction: Transaction, state: SyncState, said: Said) -> tuple[Sync
     entry = Entry(
         state.vault, state.device, seq, state.own_head, body_hash(row.body), state.roster_hash
     )
-    rowid = connection.execute(
-        "INSERT INTO entry(device, seq, head, body_hash, entry) VALUES(?, ?, ?, ?, ?)",
+    (rowid,) = connection.execute(
+        "INSERT INTO entry(device, seq, head, body_hash, entry) VALUES(?, ?, ?, ?, ?)"
+        " RETURNING rowid",
         (state.device, seq, entry.head, entry.body_hash, entry.pack()),
-    ).lastrowid
-    connection.execute(
-        "INSERT INTO sealed(entry_rowid, epoch, wrap, body) VALUES(?, ?, ?, ?)",
-        (rowid, key.epoch, row.wrap, row.body),
-    )
+    ).fetchone()
+    sealed_rows.put(connection, rowid, row)
     revision = Revision(dot, frozenset(said.parents), time, said.deletion)
     revisions.add(
         connection,

@@ -99,11 +99,9 @@ def maximal(connection: Connection, record_id: bytes) -> list[Revision]:
 
 def current(connection: Connection, record_id: bytes) -> Current:
     """What a record is now. Without a *forget* among its revisions the maximal ones tell it."""
-    (forgotten,) = connection.execute(
-        "SELECT EXISTS(SELECT 1 FROM revision WHERE id = ? AND deletion = 'forget')", (record_id,)
-    ).fetchone()
-    known = everything(connection, record_id) if forgotten else maximal(connection, record_id)
-    return versions.current(known)
+    if forgets(connection, record_id):
+        return versions.current(everything(connection, record_id))
+    return versions.current(maximal(connection, record_id))
 
 
 def everything(connection: Connection, record_id: bytes) -> list[Revision]:
@@ -139,7 +137,14 @@ def unnumbered(connection: Connection, record_id: bytes) -> set[Dot]:
     return (parents - edits.keys()) | set(named)
 
 
+def undecided(connection: Connection, record_id: bytes) -> set[Dot]:
+    """The current revisions beside the shown one that wait for the owner's word."""
+    rows = connection.execute("SELECT device, seq FROM sibling WHERE id = ?", (record_id,))
+    return {Dot(*row) for row in rows}
+
+
 def forgets(connection: Connection, record_id: bytes) -> bool:
+    """Whether a *forget* is among the known revisions of a record."""
     found = connection.execute(
         "SELECT 1 FROM revision WHERE id = ? AND deletion = 'forget'", (record_id,)
     ).fetchone()

@@ -33,7 +33,7 @@ def is_dead(row: SealedRow) -> bool:
 
 
 def put(connection: Connection, entry_rowid: int, row: SealedRow) -> None:
-    """Keep a row as it came, if there is one."""
+    """Keep a row as it is, if there is one."""
     if row.body:
         connection.execute(
             "INSERT INTO sealed(entry_rowid, epoch, wrap, body) VALUES(?, ?, ?, ?)",
