@@ -7,14 +7,17 @@ import sqlite3
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import asyncpg
 import numpy as np
 import pytest
 from index_user import index_server
 from index_world import IndexWorld, document_of
 from postgres_server import PostgresServer
+from sync_server import World, create_vault
 
 from memory_manager.sync.server.index.postgres import open_postgres_index
 from memory_manager.sync.server.index.sqlite import open_sqlite_index
@@ -27,6 +30,7 @@ from memory_manager.sync.server.index.storage import (
 )
 from memory_manager.sync.server.index.vectors import pack_words, word_set
 from memory_manager.sync.wire.envelope import Dot
+from memory_manager.sync.wire.framing import unpack_page
 from memory_manager.sync.wire.index_document import OPTED_IN
 
 VAULT, OTHER, DEVICE = b"\x01" * 16, b"\x02" * 16, b"\x03" * 16
@@ -234,3 +238,69 @@ async def test_a_server_on_postgresql_recalls_what_was_opted_in_and_forgets_it(
         urlsplit(database).path[1:],
     )
     assert audit == "class_policy"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_vault_that_its_owner_deletes_is_in_no_table_of_the_server(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    """T36: log, roster, wraps, sessions and index go at once; another vault's session got none of
+    it before, and keeps its own.
+    """
+    database: PostgresServer | None = None
+    settings: dict[str, Any] = {}
+    if kind == "postgres":
+        database = request.getfixturevalue("postgres_server")
+        settings["database_url"] = database.new_database()
+    async with (
+        index_server(tmp_path / "server", **settings) as user,
+        aiohttp.ClientSession() as http,
+    ):
+        ours = await create_vault(http, user.server.url, "", seed=1)
+        theirs = await create_vault(http, user.server.url, "", seed=2)
+        world = IndexWorld(user.server.host.key.public, now=int(time.time()))
+        world.vault = ours.founded
+        body = world.offer(document_of("the staging database is falcon-stg"))
+        record = body["grant"]["record"]
+        call = ours.caller.call
+        assert (await ours.caller.push(ours.rows(3))).status == 200
+        row = ours.device.own[0]
+        wraps = [{"body_hash": row.entry.body_hash.hex(), "wrap": row.row.wrap.hex()}]
+        assert (await call("POST", "/v1/wrap/push", document={"wraps": wraps})).status == 200
+        assert (await call("POST", "/v1/index/rows", document=body)).status == 201
+        assert (await call("POST", "/v1/index/tokens", document={"name": "bot"})).status == 201
+        await _sees_nothing(theirs, record)
+        assert (await theirs.caller.push(theirs.rows(2))).status == 200
+        end = await ours.caller.signed(2)
+        assert (await call("DELETE", "/v1/vaults/self", document=end)).status == 204
+        assert (await call("GET", "/v1/log/pull")).status == 401
+        held = await theirs.caller.call("GET", "/v1/log/pull?after=0")
+        assert len(unpack_page(held.body).rows) == 2
+    if database is not None:
+        everything = database.dump(urlsplit(settings["database_url"]).path[1:])
+    else:
+        everything = b"".join(map(_dumped, sorted((tmp_path / "server").glob("*.db"))))
+    everything = everything.lower()
+    assert theirs.founded.vault.hex().encode() in everything
+    for ids in (ours.founded.vault, ours.caller.keys.id, row.entry.body_hash):
+        assert ids.hex().encode() not in everything
+    assert b"falcon-stg" not in everything
+
+
+async def _sees_nothing(stranger: World, record: str) -> None:
+    """Every route that answers with something, asked by another vault, with our ids in it."""
+    call = stranger.caller.call
+    assert unpack_page((await call("GET", "/v1/log/pull?after=0")).body).rows == ()
+    assert (await call("GET", "/v1/wrap/pull?after=0")).json["wraps"] == []
+    assert len((await call("GET", "/v1/roster?after=-1")).json["entries"]) == 1
+    assert (await call("GET", "/v1/notify?after=0&wait=0")).json == {"n": 0}
+    assert (await call("GET", "/v1/index/search?q=*")).json["results"] == []
+    assert (await call("GET", "/v1/index/tokens")).json["tokens"] == []
+    unknown = [await call("DELETE", f"/v1/index/rows/{each}") for each in (record, "f" * 32)]
+    assert [(said.status, said.body) for said in unknown] == [(204, b"")] * 2
+
+
+def _dumped(path: Path) -> bytes:
+    """Every row of a database as text, octets as hex."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return "\n".join(connection.iterdump()).encode()

@@ -26,6 +26,7 @@ from memory_manager.sync.wire.log import (
 
 STEPS = 60
 OF_ANOTHER_HISTORY = {
+    SyncCode.UNKNOWN_DEVICE,  # a row that named an earlier device list than the author's last
     SyncCode.EQUIVOCATION,
     SyncCode.ROLLBACK,
     SyncCode.TRUNCATED,
