@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import json
@@ -19,6 +18,7 @@ from memory_manager.sync.server.index.vectors import Embedder
 from memory_manager.sync.server.running import RunningServer, running_server
 from memory_manager.sync.server.settings import ServerSettings, parse_address
 from memory_manager.sync.wire.log import LOGIN_ACTION_SESSION, login_bytes
+from memory_manager.sync.wire.roster_json import entry_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +51,9 @@ class IndexUser:
 
     async def register(self, world: IndexWorld) -> None:
         entry = world.vault.chain[0]
-        document = base64.urlsafe_b64encode(entry.document).rstrip(b"=").decode()
         body = {
             "registration_token": "",
-            "entry": document,
-            "signature": entry.signature.hex(),
+            **entry_json(entry),
         }
         reply = await self.send("POST", "/v1/vaults", body)
         assert reply.status == 201, reply.body
@@ -86,9 +84,7 @@ class IndexUser:
     async def post_roster(self, world: IndexWorld) -> None:
         """The newest entry of the simulated roster."""
         entry = world.vault.chain[-1]
-        document = base64.urlsafe_b64encode(entry.document).rstrip(b"=").decode()
-        body = {"entry": document, "signature": entry.signature.hex()}
-        reply = await self.call("POST", "/v1/roster", body)
+        reply = await self.call("POST", "/v1/roster", entry_json(entry))
         assert reply.status == 201, reply.body
 
     async def call(self, method: str, path: str, body: Any = None, **query: str) -> Reply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from memory_manager.sync.ledger import roster_log
 from memory_manager.sync.membership.roster_entries import Signer
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.roster import Roster, SignedEntry
+from memory_manager.sync.wire.roster_json import read_entry
 
 
 @dataclasses.dataclass
@@ -74,16 +74,10 @@ def told_roster(
         said = json.loads(answer.body)
         said["entries"] = entries(said["entries"])
         left = said["entries"]
-        said["head"] = (signed_entry(left[-1]).hash if left else head).hex()
+        said["head"] = (read_entry(left[-1]).hash if left else head).hex()
         return dataclasses.replace(answer, body=json.dumps(said).encode())
 
     return rule
-
-
-def signed_entry(said: dict[str, str]) -> SignedEntry:
-    raw = said["entry"]
-    document = base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4))
-    return SignedEntry(document, bytes.fromhex(said["signature"]))
 
 
 def both(two: Pair) -> tuple[SyncDevice, SyncDevice]:

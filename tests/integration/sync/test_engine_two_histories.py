@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import json
@@ -36,6 +35,7 @@ from memory_manager.sync.wire.canonical import decode
 from memory_manager.sync.wire.framing import Page
 from memory_manager.sync.wire.log import next_global_head
 from memory_manager.sync.wire.roster import SignedEntry, sign_entry
+from memory_manager.sync.wire.roster_json import entry_json
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -174,13 +174,7 @@ def _roster(shown: Sequence[SignedEntry]) -> Rule:
     async def rule(call: Call) -> Answer | None:
         if call.path != ROSTER or call.method != "GET":
             return None
-        listed = [
-            {
-                "entry": base64.urlsafe_b64encode(entry.document).rstrip(b"=").decode(),
-                "signature": entry.signature.hex(),
-            }
-            for entry in shown[int(call.query["after"]) + 1 :]
-        ]
+        listed = [entry_json(entry) for entry in shown[int(call.query["after"]) + 1 :]]
         body = json.dumps({"entries": listed, "head": shown[-1].hash.hex()}).encode()
         return Answer(200, "application/json", body)
 

@@ -6,18 +6,17 @@ Nothing that comes back is trusted here: it is parsed, and verified elsewhere.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import dataclasses
-import json
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import aiohttp
 
+from memory_manager.sync.engine import answers
+from memory_manager.sync.engine.answers import Created, OpenSession, Pushed, RosterTail, StoredWrap
 from memory_manager.sync.engine.connection import ServerConnection, host_of
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import SyncServerRefused, SyncUnreachable
@@ -28,72 +27,23 @@ from memory_manager.sync.engine.transport import (
     Transport,
 )
 from memory_manager.sync.errors import MalformedMessage, SyncCode, SyncRefused
-from memory_manager.sync.wire.canonical import hex_bytes, is_count
-from memory_manager.sync.wire.envelope import WRAP_BYTES
 from memory_manager.sync.wire.framing import (
     Page,
     Push,
-    Signed,
     pack_push,
     unpack_page,
 )
-from memory_manager.sync.wire.labels import HASH_BYTES, SIGNATURE_BYTES
-from memory_manager.sync.wire.log import ServerHead, login_bytes
+from memory_manager.sync.wire.log import LOGIN_ACTION_DELETE, LOGIN_ACTION_SESSION, login_bytes
 from memory_manager.sync.wire.roster import SignedEntry
-
-T = TypeVar("T")
+from memory_manager.sync.wire.roster_json import entry_json
 
 PAGE_ROWS: Final = 200  # the server gives up to 500; a page holds up the vault's other writes
 WRAP_ROWS: Final = 1000
-LOGIN_ACTION: Final = 1
-DELETE_ACTION: Final = 2
 EVICTIONS: Final = 3
 EVICTION_SECONDS: Final = 600.0
 LONG_POLL_SECONDS: Final = 55
 
-_TOKEN_BYTES: Final = 32
-_NONCE_BYTES: Final = 32
 _SILENCE_SECONDS: Final = 100.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Created:
-    """A new vault on the server; ``server_key`` is what the first device pins (sync.md 7.4)."""
-
-    vault: bytes
-    server_key: bytes
-    head: Signed[ServerHead]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pushed:
-    """The server's statement after a push, and the position it gave to the first row."""
-
-    head: Signed[ServerHead]
-    first_n: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RosterTail:
-    """Entries of the roster and the hash of its last one, as the server has them."""
-
-    entries: tuple[SignedEntry, ...]
-    head: bytes
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class StoredWrap:
-    """A WRAP of the row whose BODY has that hash."""
-
-    body_hash: bytes
-    epoch: int
-    wrap: bytes = dataclasses.field(repr=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Session:
-    token: str = dataclasses.field(repr=False)
-    epoch: int
 
 
 class SyncClient:
@@ -120,7 +70,7 @@ class SyncClient:
         self._clock = clock
         self._vault: bytes | None = None
         self._secrets: DeviceSecrets | None = None
-        self._session: _Session | None = None
+        self._session: OpenSession | None = None
         self._login = asyncio.Lock()
         self._evicted: deque[float] = deque(maxlen=EVICTIONS)
 
@@ -142,15 +92,8 @@ class SyncClient:
 
     async def create_vault(self, registration_token: str, genesis: SignedEntry) -> Created:
         """Register a vault by its genesis."""
-        document = {"registration_token": registration_token, **_entry_document(genesis)}
-        said = _object(await self._http.request("POST", "/v1/vaults", document=document))
-        return _parsed(
-            lambda: Created(
-                hex_bytes(said["vault"], 16),
-                hex_bytes(said["server_key"], HASH_BYTES),
-                _head(said["head"]),
-            )
-        )
+        document = {"registration_token": registration_token, **entry_json(genesis)}
+        return answers.created(await self._http.request("POST", "/v1/vaults", document=document))
 
     async def server_key(self) -> bytes:
         """The key the server shows now, before one is pinned."""
@@ -172,7 +115,7 @@ class SyncClient:
 
     async def health(self) -> str:
         """The server's version."""
-        said = _object(await self._http.request("GET", "/v1/health"))
+        said = answers.json_object(await self._http.request("GET", "/v1/health"))
         return str(said.get("version", ""))
 
     # --- with a session -----------------------------------------------------------------------
@@ -195,41 +138,33 @@ class SyncClient:
         def body() -> bytes:
             return pack_push(dataclasses.replace(push, session_epoch=self._epoch()))
 
-        said = _object(await self._call("POST", "/v1/log/push", body=body))
-        return _parsed(lambda: Pushed(_head(said["head"]), _count(said["first_n"])))
+        return answers.pushed(await self._call("POST", "/v1/log/push", body=body))
 
     async def roster(self, after: int = -1) -> RosterTail:
         """The entries after position ``after`` of the chain; not verified."""
-        said = _object(await self._call("GET", "/v1/roster", query={"after": str(after)}))
-        return _parsed(
-            lambda: RosterTail(
-                tuple(_signed_entry(entry) for entry in said["entries"]),
-                hex_bytes(said["head"], HASH_BYTES),
-            )
-        )
+        query = {"after": str(after)}
+        return answers.roster_tail(await self._call("GET", "/v1/roster", query=query))
 
     async def post_roster(self, entry: SignedEntry) -> None:
         """Append one entry; SyncServerRefused ROSTER_HEAD when another one was faster."""
-        await self._call("POST", "/v1/roster", document=_entry_document(entry))
+        await self._call("POST", "/v1/roster", document=entry_json(entry))
 
     async def push_wraps(self, wraps: Sequence[tuple[bytes, bytes]]) -> int:
         """Pairs of BODY hash and WRAP; how many the server stored."""
         listed = [{"body_hash": key.hex(), "wrap": wrap.hex()} for key, wrap in wraps]
-        said = _object(await self._call("POST", "/v1/wrap/push", document={"wraps": listed}))
-        return _parsed(lambda: _count(said["stored"]))
+        document = {"wraps": listed}
+        return answers.stored(await self._call("POST", "/v1/wrap/push", document=document))
 
     async def pull_wraps(self, after: int, limit: int = WRAP_ROWS) -> tuple[list[StoredWrap], int]:
         """Wraps after a cursor, and the next cursor."""
         query = {"after": str(after), "limit": str(limit)}
-        said = _object(await self._call("GET", "/v1/wrap/pull", query=query))
-        return _parsed(lambda: ([_wrap(item) for item in said["wraps"]], _count(said["cursor"])))
+        return answers.wraps(await self._call("GET", "/v1/wrap/pull", query=query))
 
     async def wait_for_news(self, after: int) -> int:
         """A hint that the log went beyond ``after``, or the old number after 55 s."""
         query = {"after": str(after), "wait": str(LONG_POLL_SECONDS)}
         seconds = LONG_POLL_SECONDS + 15.0
-        said = _object(await self._call("GET", "/v1/notify", query=query, seconds=seconds))
-        return _parsed(lambda: _count(said["n"]))
+        return answers.length(await self._call("GET", "/v1/notify", query=query, seconds=seconds))
 
     @contextlib.asynccontextmanager
     async def pokes(self) -> AsyncGenerator[AsyncGenerator[int]]:
@@ -248,7 +183,7 @@ class SyncClient:
     async def delete_vault(self) -> None:
         """Remove every row of the vault from the server; signed on its own nonce."""
         nonce, _ = await self._challenge(*self._who())
-        signature = self._sign(nonce, DELETE_ACTION)
+        signature = self._sign(nonce, LOGIN_ACTION_DELETE)
         document = {"nonce": nonce.hex(), "signature": signature.hex()}
         await self._call("DELETE", "/v1/vaults/self", document=document)
 
@@ -299,7 +234,7 @@ class SyncClient:
             if self._session is None:
                 self._session = await self._new_session()
 
-    async def _new_session(self) -> _Session:
+    async def _new_session(self) -> OpenSession:
         vault, device = self._who()
         nonce, key = await self._challenge(vault, device)
         if key != self._pin:
@@ -308,21 +243,16 @@ class SyncClient:
             "vault": vault.hex(),
             "device": device.hex(),
             "nonce": nonce.hex(),
-            "signature": self._sign(nonce, LOGIN_ACTION).hex(),
+            "signature": self._sign(nonce, LOGIN_ACTION_SESSION).hex(),
         }
-        said = _object(await self._http.request("POST", "/v1/auth/session", document=document))
-        return _parsed(
-            lambda: _Session(hex_bytes(said["token"], _TOKEN_BYTES).hex(), _count(said["epoch"]))
+        return answers.session(
+            await self._http.request("POST", "/v1/auth/session", document=document)
         )
 
     async def _challenge(self, vault: bytes, device: bytes) -> tuple[bytes, bytes]:
         document = {"vault": vault.hex(), "device": device.hex()}
-        said = _object(await self._http.request("POST", "/v1/auth/challenge", document=document))
-        return _parsed(
-            lambda: (
-                hex_bytes(said["nonce"], _NONCE_BYTES),
-                hex_bytes(said["server_key"], HASH_BYTES),
-            )
+        return answers.challenge(
+            await self._http.request("POST", "/v1/auth/challenge", document=document)
         )
 
     def _sign(self, nonce: bytes, action: int) -> bytes:
@@ -373,58 +303,4 @@ async def _hints(socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[int]
         message = await socket.receive(timeout=_SILENCE_SECONDS)
         if message.type is not aiohttp.WSMsgType.TEXT:
             return
-        said = _object(message.data.encode())
-        yield _hint(said)
-
-
-def _hint(said: dict[str, Any]) -> int:
-    return _parsed(lambda: _count(said["n"]))
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        said = json.loads(data)
-    except (ValueError, RecursionError):
-        raise SyncUnreachable from None
-    if not isinstance(said, dict):
-        raise SyncUnreachable
-    return said
-
-
-def _parsed(parse: Callable[[], T]) -> T:
-    try:
-        return parse()
-    except (KeyError, ValueError, TypeError, binascii.Error):
-        raise SyncUnreachable from None
-
-
-def _count(value: object) -> int:
-    if not is_count(value) or value >= 1 << 63:
-        raise ValueError("a count")
-    return value
-
-
-def _head(said: Any) -> Signed[ServerHead]:
-    statement = ServerHead(_count(said["n"]), hex_bytes(said["g"], HASH_BYTES))
-    return Signed(statement, hex_bytes(said["signature"], SIGNATURE_BYTES))
-
-
-def _wrap(said: Any) -> StoredWrap:
-    return StoredWrap(
-        hex_bytes(said["body_hash"], HASH_BYTES),
-        _count(said["epoch"]),
-        hex_bytes(said["wrap"], WRAP_BYTES),
-    )
-
-
-def _entry_document(entry: SignedEntry) -> dict[str, str]:
-    document = base64.urlsafe_b64encode(entry.document).rstrip(b"=").decode()
-    return {"entry": document, "signature": entry.signature.hex()}
-
-
-def _signed_entry(said: Any) -> SignedEntry:
-    text = said["entry"]
-    if not isinstance(text, str):
-        raise TypeError("a roster entry is text")
-    document = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    return SignedEntry(document, hex_bytes(said["signature"], SIGNATURE_BYTES))
+        yield answers.length(message.data.encode())

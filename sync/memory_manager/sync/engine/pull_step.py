@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memory_manager.base.times import now_ms
 from memory_manager.sync.engine import own_state, proofs
-from memory_manager.sync.engine.client import StoredWrap
+from memory_manager.sync.engine.answers import StoredWrap
 from memory_manager.sync.engine.parts import Parts, Progress
 from memory_manager.sync.engine.roster_step import update_roster
 from memory_manager.sync.errors import SyncCode, SyncRefused

@@ -6,11 +6,10 @@ for the log, and the client of the log has none for these routes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from memory_manager.sync.engine.errors import SyncUnreachable
+from memory_manager.sync.engine.answers import json_object
 
 _ROWS: Final = "/v1/index/rows"
 _SEARCH: Final = "/v1/index/search"
@@ -35,7 +34,7 @@ class IndexClient:
 
     async def records(self) -> Mapping[str, Any]:
         """The ids of the rows the server holds for this vault; not checked."""
-        return _object(await self._session.call("GET", _ROWS))
+        return json_object(await self._session.call("GET", _ROWS))
 
     async def delete_row(self, record: bytes) -> None:
         """Whether it was there or not, it is not afterwards."""
@@ -44,24 +43,14 @@ class IndexClient:
     async def search(self, query: str, limit: int) -> Mapping[str, Any]:
         """Record ids and scores; not checked, and no text of the server's is looked at."""
         parameters = {"q": query, "limit": str(limit)}
-        return _object(await self._session.call("GET", _SEARCH, query=parameters))
+        return json_object(await self._session.call("GET", _SEARCH, query=parameters))
 
     async def issue_token(self, name: str, days: int) -> Mapping[str, Any]:
         body = {"name": name, "days": days}
-        return _object(await self._session.call("POST", _TOKENS, document=body))
+        return json_object(await self._session.call("POST", _TOKENS, document=body))
 
     async def tokens(self) -> Mapping[str, Any]:
-        return _object(await self._session.call("GET", _TOKENS))
+        return json_object(await self._session.call("GET", _TOKENS))
 
     async def revoke_token(self, token_id: str) -> None:
         await self._session.call("DELETE", f"{_TOKENS}/{token_id}")
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        said = json.loads(data)
-    except (ValueError, RecursionError):
-        raise SyncUnreachable from None
-    if not isinstance(said, dict):
-        raise SyncUnreachable
-    return said

@@ -21,11 +21,15 @@ from memory_manager.sync.server.errors import (
 from memory_manager.sync.server.refusals import SessionEnd, SessionRefused
 from memory_manager.sync.server.storage import Session
 from memory_manager.sync.wire.canonical import hex_bytes
+from memory_manager.sync.wire.roster import SignedEntry
+from memory_manager.sync.wire.roster_json import read_entry
 
 if TYPE_CHECKING:
     from memory_manager.sync.server.host import SyncHost
 
 JSON_BODY_BYTES: Final = 65_536
+ENTRY_BODY_BYTES: Final = 1 << 17
+"""With a roster entry in it."""
 _MAX_NUMBER: Final = (1 << 63) - 1
 _CHUNK_BYTES: Final = 65_536
 
@@ -122,6 +126,14 @@ def member_text(document: Mapping[str, object], name: str) -> str:
     if not isinstance(value, str):
         raise Malformed
     return value
+
+
+def signed_entry(document: Mapping[str, object]) -> SignedEntry:
+    """The roster entry in a body, not verified; Malformed."""
+    try:
+        return read_entry(document)
+    except (KeyError, TypeError, ValueError):
+        raise Malformed from None
 
 
 def _hex(text: object, size: int) -> bytes:

@@ -14,17 +14,13 @@ from aiohttp import web
 
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.server.answers import json_answer
-from memory_manager.sync.server.call import Call, Route
+from memory_manager.sync.server.call import ENTRY_BODY_BYTES, Call, Route, signed_entry
 from memory_manager.sync.server.errors import Malformed, UnknownSignature
 from memory_manager.sync.server.refusals import DeviceCut, RosterHead
-from memory_manager.sync.server.roster_json import (
-    ENTRY_BODY_BYTES,
-    read_signed_entry,
-    signed_entry_json,
-)
 from memory_manager.sync.server.storage import RosterPage
 from memory_manager.sync.wire.canonical import decode, is_count
 from memory_manager.sync.wire.roster import Roster, SignedEntry
+from memory_manager.sync.wire.roster_json import entry_json
 
 MAX_ANSWER_BYTES: Final = 720_000  # of documents, so that the answer stays below 1 MiB
 
@@ -33,14 +29,14 @@ async def read(call: Call) -> web.StreamResponse:
     """Entries after ``after``, as many as one answer holds; ``head`` is that of the whole chain."""
     after = call.number("after", -1, -1)
     page = await call.host.storage.roster(call.session.vault, after)
-    entries = [signed_entry_json(entry) for entry in _bounded(page)]
+    entries = [entry_json(entry) for entry in _bounded(page)]
     return json_answer({"entries": entries, "head": page.head.hex()})
 
 
 async def post(call: Call) -> web.StreamResponse:
     """One more entry. Whom it revokes is out at once: sessions, waits and later rows."""
     session, host = call.session, call.host
-    entry = read_signed_entry(call.json())
+    entry = signed_entry(call.json())
     before = await host.rosters.current(session.vault)
     if entry.hash == before.head:
         return _added(before)

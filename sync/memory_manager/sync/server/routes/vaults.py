@@ -9,11 +9,18 @@ from aiohttp import web
 
 from memory_manager.sync.errors import SyncRefused
 from memory_manager.sync.server.answers import empty_answer, json_answer
-from memory_manager.sync.server.call import JSON_BODY_BYTES, Access, Call, Route, member_text
+from memory_manager.sync.server.call import (
+    ENTRY_BODY_BYTES,
+    JSON_BODY_BYTES,
+    Access,
+    Call,
+    Route,
+    member_text,
+    signed_entry,
+)
 from memory_manager.sync.server.errors import Malformed, NotADevice
 from memory_manager.sync.server.refusals import VaultUnknown
 from memory_manager.sync.server.registration import registration_hash
-from memory_manager.sync.server.roster_json import ENTRY_BODY_BYTES, read_signed_entry
 from memory_manager.sync.server.routes.auth import check_login
 from memory_manager.sync.wire.canonical import decode, hex_bytes
 from memory_manager.sync.wire.labels import ID_BYTES
@@ -25,7 +32,7 @@ async def create(call: Call) -> web.StreamResponse:
     """A new vault, for a registration token that is good; the same genesis again is no error."""
     asked = call.json()
     host = call.host
-    genesis = read_signed_entry(asked)
+    genesis = signed_entry(asked)
     roster = await asyncio.to_thread(_founded, genesis)
     try:
         state = await host.storage.vault(roster.vault)
