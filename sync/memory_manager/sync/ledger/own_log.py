@@ -115,4 +115,4 @@ def _later_than(time: HybridTime, others: tuple[HybridTime, ...]) -> HybridTime:
     latest = max(others, default=time)
     if (latest.ms, latest.counter) < (time.ms, time.counter):
         return time
-    return HybridTime(latest.ms, latest.counter + 1, time.device)
+    return versions.following(latest, time.device)

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.base.identifiers import AgentInstanceHash, MemoryId, memory_id_bytes
+from memory_manager.base.times import MAX_UNIX_MS, MIN_UNIX_MS
 from memory_manager.security.envelope import VAULT_DEFAULT
 from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.wire.payload import Payload
@@ -90,6 +91,14 @@ def writer_of(payload: Payload) -> Attribution:
         return _writer(payload.fields)
     except (ValueError, TypeError):
         return NOBODY
+
+
+def deleted_at(payload: Payload) -> int | None:
+    """When a tombstone's author deleted the record; None where it does not say so."""
+    try:
+        return _optional_time(payload.fields, "updated_at_ms")
+    except (ValueError, TypeError):
+        return None
 
 
 def _read_row(fields: Mapping[str, Any]) -> IncomingRow:
@@ -184,6 +193,10 @@ def _text(value: object) -> str:
 
 def _optional_time(fields: Mapping[str, Any], name: str) -> int | None:
     value = fields.get(name)
-    if value is not None and type(value) is not int:
+    if value is None:
+        return None
+    if type(value) is not int:
         raise TypeError("a time is a whole number")
+    if not MIN_UNIX_MS <= value <= MAX_UNIX_MS:
+        raise ValueError("a time that no list could show")
     return value

@@ -65,7 +65,10 @@ class Dot:
 def dot_from_hex(text: object) -> Dot:
     """The dot of 48 lower-case hex digits; ValueError or TypeError otherwise."""
     raw = hex_bytes(text, labels.DOT_BYTES)
-    return Dot(raw[: labels.ID_BYTES], int.from_bytes(raw[labels.ID_BYTES :], "big"))
+    seq = int.from_bytes(raw[labels.ID_BYTES :], "big")
+    if seq > labels.MAX_POSITION:
+        raise ValueError("a position that no log has")
+    return Dot(raw[: labels.ID_BYTES], seq)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ HASH_BYTES: Final = 32
 DOT_BYTES: Final = 24
 SIGNATURE_BYTES: Final = 64
 ZERO_HASH: Final = bytes(HASH_BYTES)
+MAX_POSITION: Final = (1 << 63) - 1
+"""Of a log, as databases count: what is larger on the wire is no position."""
 
 KEY_ID: Final = b"mlk-kid-v1"
 CEK_COMMITMENT: Final = b"mlk-cekc-v1"

@@ -59,7 +59,9 @@ def unpack_entry(raw: bytes) -> Entry:
     """The entry of 137 bytes; MalformedMessage otherwise."""
     if len(raw) != ENTRY_BYTES or raw[0] != _VERSION:
         raise MalformedMessage
-    return Entry(*_ENTRY.unpack(raw)[1:])
+    entry = Entry(*_ENTRY.unpack(raw)[1:])
+    _check_positions(entry.seq)
+    return entry
 
 
 def next_global_head(g: bytes, device: bytes, head: bytes) -> bytes:
@@ -86,7 +88,9 @@ class Checkpoint:
 def unpack_checkpoint(raw: bytes) -> Checkpoint:
     if len(raw) != CHECKPOINT_BYTES:
         raise MalformedMessage
-    return Checkpoint(*_CHECKPOINT.unpack(raw))
+    said = Checkpoint(*_CHECKPOINT.unpack(raw))
+    _check_positions(said.seq, said.n)
+    return said
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +111,15 @@ class ServerHead:
 def unpack_server_head(raw: bytes) -> ServerHead:
     if len(raw) != STATEMENT_BYTES:
         raise MalformedMessage
-    return ServerHead(*_STATEMENT.unpack(raw))
+    head = ServerHead(*_STATEMENT.unpack(raw))
+    _check_positions(head.n)
+    return head
+
+
+def _check_positions(*positions: int) -> None:
+    """A signature does not make a number one that a database holds."""
+    if max(positions) > labels.MAX_POSITION:
+        raise MalformedMessage
 
 
 def sign_checkpoint(key: SigningKey, checkpoint: Checkpoint) -> bytes:

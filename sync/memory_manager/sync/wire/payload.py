@@ -8,12 +8,15 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from memory_manager.base.times import MAX_UNIX_MS
 from memory_manager.sync.errors import MalformedMessage, RowRefused, SyncCode
 from memory_manager.sync.wire import canonical
 from memory_manager.sync.wire.canonical import is_count
 from memory_manager.sync.wire.envelope import Dot, OpenedRow, dot_from_hex, parents_hash
 
 VERSION: Final = 1
+MAX_COUNTER: Final = (1 << 32) - 1
+"""Of a hybrid time; beyond it and the year 9999 there is no later one to write."""
 
 
 class Kind(enum.StrEnum):
@@ -89,6 +92,8 @@ def _parse(fields: Mapping[str, Any]) -> Payload:
     ms, counter, device = fields["hlc"]
     if not (is_count(ms) and is_count(counter) and isinstance(device, str)):
         raise ValueError("a hybrid time is two counts and a device")
+    if ms > MAX_UNIX_MS or counter > MAX_COUNTER:
+        raise ValueError("a time that nothing could follow")
     parents = tuple(dot_from_hex(text) for text in fields["parents"])
     if list(parents) != sorted(set(parents)):
         raise ValueError("parents are sorted and distinct")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+from memory_manager.base.times import MAX_UNIX_MS
 from memory_manager.sync.wire.envelope import Dot
-from memory_manager.sync.wire.payload import DeletionMode, HybridTime
+from memory_manager.sync.wire.payload import MAX_COUNTER, DeletionMode, HybridTime
 
 MAX_LEAD_MS = 5 * 60_000
 BREAKER_ROWS = 20
@@ -72,7 +73,16 @@ def next_time(clock: HybridTime, wall_ms: int, device: str) -> HybridTime:
     """The time of a new local revision: after ``clock``, at the wall clock where that is later."""
     if wall_ms > clock.ms:
         return HybridTime(wall_ms, 0, device)
-    return HybridTime(clock.ms, clock.counter + 1, device)
+    return following(clock, device)
+
+
+def following(time: HybridTime, device: str) -> HybridTime:
+    """The first time after ``time``; after the last one that can be written, that one again."""
+    if time.counter < MAX_COUNTER:
+        return HybridTime(time.ms, time.counter + 1, device)
+    if time.ms < MAX_UNIX_MS:
+        return HybridTime(time.ms + 1, 0, device)
+    return HybridTime(MAX_UNIX_MS, MAX_COUNTER, device)
 
 
 def observed(clock: HybridTime, remote: HybridTime, wall_ms: int) -> tuple[HybridTime, bool]:
