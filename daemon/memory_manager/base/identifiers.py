@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
-from typing import NewType
+from typing import Final, NewType
 
 MemoryId = NewType("MemoryId", str)
 """Canonical lower-case text form of a UUIDv7; stored as 16 bytes."""
@@ -13,6 +14,9 @@ CredentialId = NewType("CredentialId", str)
 """Opaque id of an installation credential; never the token or its hash."""
 AgentInstanceHash = NewType("AgentInstanceHash", str)
 """``sha256:`` + 64 lower-case hex digits."""
+
+_ID_BYTES: Final = 16
+_CANONICAL: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def uuid7(unix_ms: int, random: bytes) -> uuid.UUID:
@@ -37,12 +41,14 @@ def new_memory_id() -> MemoryId:
 
 def memory_id_bytes(memory_id: MemoryId) -> bytes:
     """The 16 stored bytes of an id; ValueError if it is not a UUID in canonical form."""
-    parsed = uuid.UUID(memory_id)
-    if str(parsed) != memory_id:
+    if _CANONICAL.fullmatch(memory_id) is None:
         raise ValueError("not a canonical UUID")
-    return parsed.bytes
+    return bytes.fromhex(memory_id.replace("-", ""))
 
 
 def memory_id_from_bytes(raw: bytes) -> MemoryId:
     """The text form of 16 stored bytes."""
-    return MemoryId(str(uuid.UUID(bytes=raw)))
+    if len(raw) != _ID_BYTES:
+        raise ValueError("an id has 16 bytes")
+    text = raw.hex()
+    return MemoryId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")

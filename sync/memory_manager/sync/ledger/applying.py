@@ -11,13 +11,14 @@ from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.ledger import copies, payload_rows, revisions, sealed_rows
 from memory_manager.sync.ledger.journal import seal_missed
 from memory_manager.sync.ledger.sealed_rows import OpeningKeys
-from memory_manager.sync.ledger.settling import settle
+from memory_manager.sync.ledger.settling import Opened, settle
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import Dot, SealedRow, is_indexable
 from memory_manager.sync.wire.payload import DeletionMode, HybridTime, Kind, Payload
 from memory_manager.sync.wire.versions import Revision
 from memory_manager.vault.connection import is_write_failure
+from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.rows import RowStatus
 
@@ -45,9 +46,9 @@ def apply_row(
         raise RowRefused(SyncCode.ROW_AUTH)
     opened, payload = keys.payload(row, found.vault, dot, found.min_epoch)
     record, record_id = opened.header.record, _record_of(payload, opened.header.record)
-    if payload.kind in (Kind.MEMORY, Kind.RESOLVE):
-        if "copy_of" not in payload.fields:
-            payload_rows.read_row(payload)
+    said: IncomingRow | None = None
+    if payload.kind in (Kind.MEMORY, Kind.RESOLVE) and "copy_of" not in payload.fields:
+        said = payload_rows.read_row(payload)
     time = HybridTime(payload.time.ms, payload.time.counter, dot.device.hex())
     if record_id is not None and payload.mode is not DeletionMode.FORGET:
         seal_missed(transaction, record_id)
@@ -66,7 +67,7 @@ def apply_row(
         return
     _remove_redacted(transaction, record_id, dot, payload)
     with _all_or_nothing(transaction):
-        settle(transaction, memories, record_id, record, {dot: payload})
+        settle(transaction, memories, record_id, record, Opened(dot, payload, said))
 
 
 def _record_of(payload: Payload, record: bytes) -> bytes | None:

@@ -47,8 +47,15 @@ def note(
     connection: Connection, record_id: bytes, place: bytes | None, revision: Revision | None
 ) -> None:
     """A known record claims this place from now on, with the time of its winning revision."""
+    if place is None:
+        connection.execute(
+            "UPDATE sync_record SET claim = NULL, claim_ms = 0, claim_counter = 0,"
+            " claim_device = zeroblob(16) WHERE id = ? AND claim IS NOT NULL",
+            (record_id,),
+        )
+        return
     ms, counter, device = 0, 0, bytes(16)
-    if place is not None and revision is not None:
+    if revision is not None:
         ms, counter, device = revision.time.ms, revision.time.counter, revision.dot.device
     connection.execute(
         "UPDATE sync_record SET claim = ?, claim_ms = ?, claim_counter = ?, claim_device = ?"

@@ -158,7 +158,7 @@ def _seal(memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
 def _record(connection: Connection, record_id: bytes) -> ConflictedRecord:
     now = revisions.current(connection, record_id)
     undecided = revisions.undecided(connection, record_id)
-    edits = {edit.revision.dot: edit for edit in settling.edits_of(connection, now, {})}
+    edits = {edit.revision.dot: edit for edit in settling.edits_of(connection, now)}
     siblings = [
         Sibling(
             revision.dot,

@@ -97,9 +97,11 @@ def maximal(connection: Connection, record_id: bytes) -> list[Revision]:
     return [_revision(row, frozenset()) for row in rows]
 
 
-def current(connection: Connection, record_id: bytes) -> Current:
-    """What a record is now. Without a *forget* among its revisions the maximal ones tell it."""
-    if forgets(connection, record_id):
+def current(connection: Connection, record_id: bytes, *, forgets: bool | None = None) -> Current:
+    """What a record is now. Without a *forget* among its revisions (``forgets``, where that was
+    looked up) the maximal ones tell it.
+    """
+    if has_forget(connection, record_id) if forgets is None else forgets:
         return versions.current(everything(connection, record_id))
     return versions.current(maximal(connection, record_id))
 
@@ -143,7 +145,7 @@ def undecided(connection: Connection, record_id: bytes) -> set[Dot]:
     return {Dot(*row) for row in rows}
 
 
-def forgets(connection: Connection, record_id: bytes) -> bool:
+def has_forget(connection: Connection, record_id: bytes) -> bool:
     """Whether a *forget* is among the known revisions of a record."""
     found = connection.execute(
         "SELECT 1 FROM revision WHERE id = ? AND deletion = 'forget'", (record_id,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memory_manager.base.identifiers import memory_id_from_bytes
@@ -12,6 +11,7 @@ from memory_manager.sync.ledger.merging import Edit, shown
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.payload import Payload
 from memory_manager.sync.wire.versions import Current, Revision
+from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.prepared_version import RowContents
 from memory_manager.vault.rows import WriteStatus
@@ -22,20 +22,26 @@ if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opened:
+    """A revision that was just opened, and the row it describes where that was read too."""
+
+    dot: Dot
+    payload: Payload
+    row: IncomingRow | None
+
+
 def settle(
-    transaction: Transaction,
-    memories: Memories,
-    record_id: bytes,
-    record: bytes,
-    opened: Mapping[Dot, Payload],
+    transaction: Transaction, memories: Memories, record_id: bytes, record: bytes, opened: Opened
 ) -> None:
-    """Make the row here what the known revisions say. ``opened`` saves opening them again.
+    """Make the row here what the known revisions say. ``opened`` saves opening it again.
 
     Raises what ``Memories.apply`` does, and RowRefused for a payload that is no row.
     """
     connection = transaction.connection
-    now = revisions.current(connection, record_id)
-    if revisions.forgets(connection, record_id):
+    forgets = revisions.has_forget(connection, record_id)
+    now = revisions.current(connection, record_id, forgets=forgets)
+    if forgets:
         remove_forgotten(transaction, record_id, now)
     connection.execute(
         "INSERT INTO sync_record(id, record, version) VALUES(?, ?, 0) ON CONFLICT DO NOTHING",
@@ -43,11 +49,10 @@ def settle(
     )
     before = claims.of_record(connection, record_id)
     if now.winner is None:
-        _take_away(transaction, memories, record_id, now, opened)
+        _take_away(transaction, memories, record_id, now, opened.payload)
     else:
         _show(transaction, memories, record_id, now, opened)
-    after = claims.of_record(connection, record_id)
-    if before != after:
+    if before is not None and before != claims.of_record(connection, record_id):
         claims.reassign(transaction, memories, before)
     note_version(connection, record_id)
 
@@ -82,7 +87,7 @@ def _take_away(
     memories: Memories,
     record_id: bytes,
     now: Current,
-    opened: Mapping[Dot, Payload],
+    last: Payload,
 ) -> None:
     connection = transaction.connection
     claims.note(connection, record_id, None, None)
@@ -91,13 +96,12 @@ def _take_away(
     if now.forgotten:
         memories.apply_destruction(transaction, memory_id)
         return
-    last = next(iter(opened.values()), None)
-    writer = payload_rows.writer_of(last) if last is not None else payload_rows.NOBODY
+    writer = payload_rows.writer_of(last)
     memories.apply_deletion(transaction, memory_id, writer, _deleted_at(last, transaction.now_ms))
 
 
-def _deleted_at(payload: Payload | None, now_ms: int) -> int:
-    at_ms = None if payload is None else payload.fields.get("updated_at_ms")
+def _deleted_at(payload: Payload, now_ms: int) -> int:
+    at_ms = payload.fields.get("updated_at_ms")
     return at_ms if type(at_ms) is int else now_ms
 
 
@@ -106,7 +110,7 @@ def _show(
     memories: Memories,
     record_id: bytes,
     now: Current,
-    opened: Mapping[Dot, Payload],
+    opened: Opened,
 ) -> None:
     connection = transaction.connection
     edits = edits_of(connection, now, opened)
@@ -129,11 +133,14 @@ def _show(
     )
 
 
-def edits_of(connection: Connection, now: Current, opened: Mapping[Dot, Payload]) -> list[Edit]:
+def edits_of(connection: Connection, now: Current, opened: Opened | None = None) -> list[Edit]:
     """The current revisions that open, the winner first."""
     edits: list[Edit] = []
     for revision in now.siblings:
-        payload = opened.get(revision.dot) or sealed_rows.payload_of(connection, revision.dot)
+        if opened is not None and opened.dot == revision.dot:
+            edits.append(Edit(revision, opened.row or payload_rows.read_row(opened.payload)))
+            continue
+        payload = sealed_rows.payload_of(connection, revision.dot)
         if payload is not None:
             edits.append(Edit(revision, payload_rows.read_row(payload)))
     return edits

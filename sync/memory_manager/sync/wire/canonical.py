@@ -9,17 +9,15 @@ from typing import Any, Final, NoReturn, TypeGuard
 from memory_manager.sync.errors import MalformedMessage
 
 _LIMIT: Final = 1 << 53
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+)
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
     """Keys sorted, no spaces, UTF-8. MalformedMessage for floats, large integers, surrogates."""
     _check(document)
-    try:
-        return json.dumps(
-            document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-        ).encode()
-    except (TypeError, ValueError, RecursionError):
-        raise MalformedMessage from None
+    return _written(document)
 
 
 def decode(data: bytes) -> dict[str, Any]:
@@ -28,12 +26,13 @@ def decode(data: bytes) -> dict[str, Any]:
         document = json.loads(
             data.decode(),
             object_pairs_hook=_unique,
+            parse_int=_exact,
             parse_float=_refuse,
             parse_constant=_refuse,
         )
     except (ValueError, RecursionError):
         raise MalformedMessage from None
-    if not isinstance(document, dict) or encode(document) != data:
+    if not isinstance(document, dict) or _written(document) != data:
         raise MalformedMessage
     return document
 
@@ -53,10 +52,19 @@ def hex_bytes(text: object, size: int) -> bytes:
     return raw
 
 
+def _written(document: Mapping[str, Any]) -> bytes:
+    try:
+        return _ENCODER.encode(document).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise MalformedMessage from None
+
+
 def _check(value: object) -> None:
     pending = [value]
     while pending:
         item = pending.pop()
+        if isinstance(item, str):  # almost all of them
+            continue
         if isinstance(item, Mapping):
             if not all(isinstance(key, str) for key in item):
                 raise MalformedMessage
@@ -72,6 +80,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise MalformedMessage
     return found
+
+
+def _exact(text: str) -> int:
+    value = int(text)
+    if abs(value) >= _LIMIT:
+        raise MalformedMessage
+    return value
 
 
 def _refuse(_text: str) -> NoReturn:
