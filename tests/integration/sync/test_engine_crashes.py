@@ -121,6 +121,37 @@ async def test_killed_in_a_push(
     assert await two.texts() == await one.texts()
 
 
+async def test_two_processes_over_one_outbox_are_one_push_in_the_log(
+    server: RunningServer, proxy: SyncProxy, made: Devices
+) -> None:
+    """T33: the second waits for the database or sends the very same rows; nothing comes twice."""
+    one = await made.found(server, proxy.url)
+    await one.remember_many(20)
+    await one.close()
+    arrived = asyncio.Event()
+
+    async def together(call: Call) -> None:
+        if call.path == PUSH:
+            if proxy.count(f"POST {PUSH}") > 1:
+                arrived.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(4.0):
+                    await arrived.wait()
+
+    proxy.rule = together
+    children = [await child_of(one) for _ in range(2)]
+    ended = [await child.end() for child in children]
+    proxy.rule = None
+    assert (0, "ok 0") in ended
+    assert proxy.count(f"POST {PUSH}") > 1
+    assert await _length(server) == 20
+    await one.open()
+    said: Any = await one.sync.sync_now()
+    assert (said["state"], said["outbox"], said["alarms"]) == ("ok", 0, [])
+    two = await made.join(one, proxy.url, "two")
+    assert await two.texts() == await one.texts()
+
+
 async def test_killed_at_every_page_of_a_pull(
     server: RunningServer, proxy: SyncProxy, made: Devices, thorough: bool
 ) -> None:
