@@ -1,6 +1,6 @@
 """What syncing costs a device: sealing, pushing, pulling, and doing nothing for an hour.
 
-    python tests/bench/sync_engine_speed.py --rows 5000
+    python tests/bench/sync_engine_speed.py [--rows 5000 | --first-sync 100000]
 
 Real vaults and the real server, in one process on 127.0.0.1: rates are those of both ends together.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
+from first_sync import first_sync
 from sync_devices import Devices, SyncDevice, devices
 from sync_server import server_in_process
 
@@ -100,10 +101,16 @@ async def _measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2000)
-    rows: int = parser.parse_args().rows
+    parser.add_argument("--first-sync", type=int, metavar="ROWS", help="instead: one large vault")
+    options = parser.parse_args()
     os.umask(0o077)
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(measure(Path(folder), rows)), indent=2))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.first_sync:
+            report = asyncio.run(first_sync(folder, options.first_sync, TEXT))
+        else:
+            report = asyncio.run(measure(folder, options.rows))
+    print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

@@ -34,11 +34,13 @@ async def seal(parts: Parts) -> None:
     """Rows from before sync was turned on, a few in each transaction."""
     if not (await parts.store.read(state.require)).seeding:
         return
-    while await parts.store.write(
+    before = await parts.store.read(seeding.progress)  # looks at every row: once
+    sealed = before.sealed
+    while count := await parts.store.write(
         lambda tx: seeding.seal_some(tx, parts.journal, limit=_SEALED_ROWS)
     ):
-        done = await parts.store.read(seeding.progress)
-        parts.tell(Progress("seal", done.sealed, done.total))
+        sealed += count
+        parts.tell(Progress("seal", sealed, max(sealed, before.total)))
 
 
 async def push(parts: Parts, agreed: bytes | None = None) -> None:

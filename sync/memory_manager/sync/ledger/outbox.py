@@ -51,7 +51,8 @@ def next_batch(
         return None
     formed = connection.execute(
         "SELECT c.document, c.signature FROM checkpoint c WHERE c.device = ? AND c.seq >="
-        " (SELECT min(seq) FROM entry WHERE n IS NULL AND device = ?) ORDER BY c.seq LIMIT 1",
+        " (SELECT seq FROM entry INDEXED BY entry_outbox WHERE n IS NULL AND device = ?"
+        " ORDER BY seq LIMIT 1) ORDER BY c.seq LIMIT 1",
         (found.device, found.device),
     ).fetchone()
     if formed is not None:
@@ -80,7 +81,8 @@ def _end(connection: Connection, found: SyncState, max_rows: int, max_bytes: int
     """The last seq that fits into one push; a single row always does."""
     room, end = max_bytes - PUSH_FRAME_BYTES, None
     for seq, size in connection.execute(
-        "SELECT e.seq, length(s.body) FROM entry e JOIN sealed s ON s.entry_rowid = e.rowid"
+        "SELECT e.seq, length(s.body) FROM entry e INDEXED BY entry_outbox"
+        " JOIN sealed s ON s.entry_rowid = e.rowid"
         " WHERE e.n IS NULL AND e.device = ? ORDER BY e.seq LIMIT ?",
         (found.device, max_rows),
     ):
@@ -93,7 +95,8 @@ def _end(connection: Connection, found: SyncState, max_rows: int, max_bytes: int
 
 def _rows(connection: Connection, found: SyncState, end: int) -> tuple[LogRow, ...]:
     rows = connection.execute(
-        "SELECT e.entry, s.body, s.wrap FROM entry e JOIN sealed s ON s.entry_rowid = e.rowid"
+        "SELECT e.entry, s.body, s.wrap FROM entry e INDEXED BY entry_outbox"
+        " JOIN sealed s ON s.entry_rowid = e.rowid"
         " WHERE e.n IS NULL AND e.device = ? AND e.seq <= ? ORDER BY e.seq",
         (found.device, end),
     )
