@@ -12,6 +12,7 @@ from small_vault import writer
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import (
     alarms,
+    breaker,
     incoming,
     keybag,
     quarantine,
@@ -77,7 +78,7 @@ def test_deletions_are_counted_over_a_day(world: LedgerWorld) -> None:
     one.push()
     with pytest.raises(SyncRefused):
         two.pull()
-    two.clock_ms = now + incoming.BREAKER_WINDOW_MS + 1
+    two.clock_ms = now + breaker.WINDOW_MS + 1
     two.pull()
     assert len(two.vault.listed()) == 9
 

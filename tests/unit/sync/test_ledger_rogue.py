@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from ledger_rogue import Rogue, on_the_wire
-from ledger_world import LedgerWorld
+from ledger_world import LedgerDevice, LedgerWorld, row_counts
 
+from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import MAX_UNIX_MS, now_ms, rfc3339
-from memory_manager.sync.errors import MalformedMessage
+from memory_manager.sync.errors import MalformedMessage, SyncCode, SyncRefused
+from memory_manager.sync.ledger import keybag, quarantine, state
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.envelope import Dot, dot_from_hex
 from memory_manager.sync.wire.log import (
@@ -126,3 +128,158 @@ def test_a_memory_with_a_time_that_no_list_could_show_is_kept_aside(
     assert row.content == "base"
     assert rfc3339(row.created_at_ms)
     assert rfc3339(row.updated_at_ms)
+
+
+# --- deletions --------------------------------------------------------------------------------
+
+
+def thirty(world: LedgerWorld) -> tuple[LedgerDevice, LedgerDevice, Rogue, list[MemoryId]]:
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    memories = [one.remember(f"memory {number}") for number in range(30)]
+    world.settle()
+    return one, two, rogue, memories
+
+
+@pytest.mark.parametrize("mode", ["tidy", "forget"])
+def test_deletions_under_names_that_nobody_saw_ask_first(world: LedgerWorld, mode: str) -> None:
+    one, two, rogue, memories = thirty(world)
+    for memory in memories:
+        _, dots = on_the_wire(one, memory)
+        rogue.says({"id": memory, "mode": mode}, kind=Kind.TOMBSTONE, parents=dots)
+    before = row_counts(two)
+    with pytest.raises(SyncRefused) as caught:
+        two.pull()
+    assert caught.value.reason is SyncCode.BREAKER
+    assert row_counts(two) == before
+    assert len(two.vault.listed()) == 30
+    two.write(state.confirm_deletions)
+    two.pull()
+    assert two.vault.listed() == []
+
+
+def test_emptied_memories_count_like_deleted_ones(world: LedgerWorld) -> None:
+    one, two, rogue, memories = thirty(world)
+    for memory in memories:
+        record, dots = on_the_wire(one, memory)
+        emptied = rogue.memory(memory, status="redacted")
+        rogue.says(emptied, parents=dots, record=record)
+    with pytest.raises(SyncRefused) as caught:
+        two.pull()
+    assert caught.value.reason is SyncCode.BREAKER
+    assert two.content(memories[0]) == "memory 0"
+
+
+def test_deletions_that_waited_for_a_key_ask_as_well(world: LedgerWorld) -> None:
+    one, two, rogue, memories = thirty(world)
+    world.founded.vrk[2] = bytes(range(32))
+    world.founded.amend("rotate", world.founded.first, epoch=world.founded.epoch_document(2))
+    for device in (one, two):
+        device.learn_roster()
+    for memory in memories:
+        record, dots = on_the_wire(one, memory)
+        fields = {"id": memory, "mode": "tidy"}
+        rogue.says(fields, kind=Kind.TOMBSTONE, parents=dots, record=record)
+    two.pull()
+    assert two.quarantined() == {"WAITING_KEY": 30}
+    two.write(lambda tx: keybag.put(tx, 2, world.founded.vrk[2]))
+    with pytest.raises(SyncRefused) as caught:
+        two.write(lambda tx: quarantine.retry(tx, two.memories))
+    assert caught.value.reason is SyncCode.BREAKER
+    assert len(two.vault.listed()) == 30
+
+
+def test_what_was_written_and_deleted_before_this_device_came_is_no_loss(
+    world: LedgerWorld,
+) -> None:
+    one, _, _, memories = thirty(world)
+    for memory in memories:
+        one.forget(memory)
+    one.push()
+    late = world.device()
+    late.pull()
+    assert late.vault.listed() == []
+
+
+# --- circles ----------------------------------------------------------------------------------
+
+
+def test_a_revision_that_names_itself_or_a_later_one_deletes_nothing(world: LedgerWorld) -> None:
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    first, second = one.remember("first"), one.remember("second")
+    world.settle()
+    record, dots = on_the_wire(one, first)
+    rogue.says(rogue.memory(first, "itself"), parents=[*dots, rogue.dot()], record=record)
+    record, dots = on_the_wire(one, second)
+    circle = [rogue.dot(), rogue.dot(2)]
+    rogue.says(rogue.memory(second, "a"), parents=[*dots, circle[1]], record=record)
+    rogue.says(rogue.memory(second, "b"), parents=[*dots, circle[0]], record=record)
+    world.settle()
+    for device in (one, two):
+        assert (device.content(first), device.content(second)) == ("itself", "b")
+        assert device.conflict(second) is None
+
+
+def test_naming_what_others_will_write_does_not_take_it_away(world: LedgerWorld) -> None:
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    memory = one.remember("base")
+    world.settle()
+    record, dots = on_the_wire(one, memory)
+    end = one.state.own_seq
+    coming = [Dot(one.keys.id, end + step) for step in range(1, 20)]
+    rogue.says(rogue.memory(memory), parents=[*dots, *coming], record=record)
+    world.settle()
+    one.update(memory, content="the next one")
+    world.settle()
+    for device in (one, two):
+        assert device.content(memory) == "the next one"
+        assert device.conflict(memory) is None
+    one.update(memory, content="and on")
+    world.settle()
+    assert two.content(memory) == "and on"
+
+
+def test_a_deletion_at_an_impossible_time_happened_now(world: LedgerWorld) -> None:
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    memory = one.remember("base")
+    world.settle()
+    record, dots = on_the_wire(one, memory)
+    fields = {"id": memory, "mode": "tidy", "updated_at_ms": (1 << 53) - 1}
+    rogue.says(fields, kind=Kind.TOMBSTONE, parents=dots, record=record)
+    world.settle()
+    row = two.vault.row(memory, include_deleted=True)
+    assert row is not None
+    assert row.updated_at_ms <= now_ms()
+
+
+# --- time -------------------------------------------------------------------------------------
+
+
+def test_the_common_base_of_a_long_history_is_found_in_one_walk(world: LedgerWorld) -> None:
+    one, two = world.device(), world.device()
+    memory = one.remember("base")
+    for number in range(300):
+        one.update(memory, content=f"text {number}", metadata={"tags": ["a", "b"]})
+    world.settle()
+    one.update(memory, content="left", metadata={"tags": ["a"]})
+    two.update(memory, content="right", metadata={"tags": ["b"]})
+    steps = 0
+
+    def counted() -> None:
+        nonlocal steps
+        steps += 1
+
+    def watch(connection: Any) -> None:
+        connection.set_progress_handler(counted, 1_000)
+
+    one.push()
+    two.write(lambda tx: watch(tx.connection))
+    two.pull()
+    two.write(lambda tx: tx.connection.set_progress_handler(None, 0))
+    row = two.row(memory)
+    assert row is not None
+    assert row.metadata["tags"] == []
+    assert steps < 300  # thousands of SQLite's steps: linear in the history

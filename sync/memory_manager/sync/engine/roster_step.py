@@ -14,15 +14,13 @@ from memory_manager.sync.engine.errors import SyncUnreachable
 from memory_manager.sync.engine.parts import Parts
 from memory_manager.sync.engine.rosters import changes, newer_entries
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import quarantine, roster_log
+from memory_manager.sync.ledger import roster_log
 from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.following import adopt_rotation, follow
 from memory_manager.sync.wire.roster import Roster, SignedEntry
 
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
-
-_RETRIED_ROWS = 200
 
 
 async def update_roster(parts: Parts, agreed: bytes | None = None) -> None:
@@ -107,6 +105,5 @@ def _ask_owner(newer: tuple[SignedEntry, ...], after: Roster, us: bytes) -> None
 
 
 def _take_over(newer: tuple[SignedEntry, ...], parts: Parts, transaction: Transaction) -> None:
-    """Entries and the epoch keys in them, then another try at what waited for a key."""
+    """Entries and the epoch keys in them; what waited for a key is tried again after the pull."""
     follow(transaction, newer, parts.secrets)
-    quarantine.retry(transaction, parts.memories, limit=_RETRIED_ROWS)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.ledger import copies, payload_rows, revisions, sealed_rows
+from memory_manager.sync.ledger.breaker import Losses
 from memory_manager.sync.ledger.journal import seal_missed
 from memory_manager.sync.ledger.sealed_rows import OpeningKeys
 from memory_manager.sync.ledger.settling import Opened, settle
@@ -35,6 +36,7 @@ def apply_row(
     found: SyncState,
     dot: Dot,
     row: SealedRow,
+    losses: Losses,
 ) -> None:
     """Open a row and make its record here what the revisions say with it.
 
@@ -56,7 +58,7 @@ def apply_row(
         leads = _observe(connection, time, transaction.now_ms)
         revisions.add(
             connection,
-            Revision(dot, frozenset(payload.parents), time, payload.mode),
+            Revision(dot, _earlier(connection, dot, payload.parents), time, payload.mode),
             record=record,
             record_id=record_id,
             kind=payload.kind.value,
@@ -65,6 +67,7 @@ def apply_row(
     if record_id is None:
         _apply_copy(connection, payload, record)
         return
+    losses.note(connection, record_id)
     _remove_redacted(transaction, record_id, dot, payload)
     with _all_or_nothing(transaction):
         settle(transaction, memories, record_id, record, Opened(dot, payload, said))
@@ -78,6 +81,23 @@ def _record_of(payload: Payload, record: bytes) -> bytes | None:
     if record_id is None:
         raise RowRefused(SyncCode.ROW_FORMAT)
     return record_id
+
+
+def _earlier(connection: Connection, dot: Dot, parents: Iterable[Dot]) -> frozenset[Dot]:
+    """Those of the named revisions that stand before ``dot`` in the log. Nobody knows a later one,
+    and a circle of revisions would leave none that counts.
+    """
+    (n,) = connection.execute(
+        "SELECT n FROM entry WHERE device = ? AND seq = ?", (dot.device, dot.seq)
+    ).fetchone()
+    return frozenset(
+        parent
+        for parent in parents
+        if connection.execute(
+            "SELECT 1 FROM entry WHERE device = ? AND seq = ? AND n < ?",
+            (parent.device, parent.seq, n),
+        ).fetchone()
+    )
 
 
 def _observe(connection: Connection, time: HybridTime, now_ms: int) -> bool:

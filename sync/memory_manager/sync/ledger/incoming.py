@@ -1,23 +1,22 @@
 """An accepted page into the vault: entries, sealed rows, heads and records in one transaction.
 
 Rows that do not open or do not fit are quarantined with their code and never stop the page; too
-many deletions stop it before anything is applied. Contract: sync.md 3.3, 4.3, 5.
+many deletions undo it as a whole until the owner agreed. Contract: sync.md 3.3, 4.3, 5.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from memory_manager.sync.errors import RowRefused, SyncCode, SyncRefused
 from memory_manager.sync.ledger import quarantine, sealed_rows, state
 from memory_manager.sync.ledger.applying import apply_row
+from memory_manager.sync.ledger.breaker import Losses
 from memory_manager.sync.ledger.sealed_rows import OpeningKeys
-from memory_manager.sync.ledger.state import SyncState
-from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.acceptance import Accepted, DeviceHead
-from memory_manager.sync.wire.envelope import Dot, Policy, read_header
+from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.framing import LogRow, Page, Signed
 from memory_manager.sync.wire.log import (
     Checkpoint,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
     from memory_manager.vault.transaction import Transaction
-
-BREAKER_WINDOW_MS: Final = 24 * 3_600_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,8 +55,7 @@ def commit_page(
     found = state.require(connection)
     if found.n + len(page.rows) != accepted.log.n:
         raise SyncRefused(SyncCode.TRUNCATED, n=found.n)
-    _count_deletions(transaction, found, page.rows)
-    own = applied = refused = 0
+    losses, own, applied, refused = Losses(), 0, 0, 0
     with OpeningKeys(connection) as keys:
         for row, g in zip(page.rows, accepted.global_heads, strict=True):
             if row.entry.device == found.device:
@@ -69,10 +65,11 @@ def commit_page(
             entry_rowid = _store(connection, row, g)
             dot = Dot(row.entry.device, row.entry.seq)
             try:
-                apply_row(transaction, memories, keys, found, dot, row.row)
+                apply_row(transaction, memories, keys, found, dot, row.row, losses)
                 applied += 1
             except RowRefused as error:
                 refused += quarantine.put(transaction, entry_rowid, row, error)
+    losses.check(transaction)
     authors = {row.entry.device for row in page.rows}
     _move_heads(connection, {device: accepted.log.devices[device] for device in authors})
     _keep_checkpoints(connection, page.checkpoints)
@@ -96,7 +93,8 @@ def acknowledge(transaction: Transaction, head: Signed[ServerHead]) -> int:
     if said.n == found.n and said.g != found.g:
         raise SyncRefused(SyncCode.EQUIVOCATION, n=said.n)
     waiting = connection.execute(
-        "SELECT entry FROM entry WHERE n IS NULL AND device = ? ORDER BY seq LIMIT ?",
+        "SELECT entry FROM entry INDEXED BY entry_outbox WHERE n IS NULL AND device = ?"
+        " ORDER BY seq LIMIT ?",
         (found.device, said.n - found.n),
     ).fetchall()
     if not waiting or len(waiting) != said.n - found.n:
@@ -117,48 +115,6 @@ def acknowledge(transaction: Transaction, head: Signed[ServerHead]) -> int:
     _move_heads(connection, {found.device: DeviceHead(last.seq, last.head, idx)})
     _advance(transaction, said.n, g)
     return len(entries)
-
-
-def _count_deletions(transaction: Transaction, found: SyncState, rows: Iterable[LogRow]) -> None:
-    """BREAKER when this page, with those of the last day, would delete too many live records."""
-    connection = transaction.connection
-    if found.breaker_until_ms > transaction.now_ms:
-        return
-    doomed: set[bytes] = set()
-    for row in rows:
-        if row.entry.device != found.device and row.row.body:
-            doomed |= _deleted_by(connection, row.row.body)
-    if not doomed:
-        return
-    oldest_ms = transaction.now_ms - BREAKER_WINDOW_MS
-    connection.execute("DELETE FROM remote_deletion WHERE at_ms < ?", (oldest_ms,))
-    (recent,) = connection.execute("SELECT ifnull(sum(count), 0) FROM remote_deletion").fetchone()
-    (live,) = connection.execute("SELECT count(*) FROM record WHERE status <> 'deleted'").fetchone()
-    # what was deleted within the day was live when the day began
-    if versions.breaks(live + recent, len(doomed) + recent):
-        raise SyncRefused(
-            SyncCode.BREAKER, "Another device deletes an unusual number of memories.", n=found.n
-        )
-    connection.execute(
-        "INSERT INTO remote_deletion(at_ms, count) VALUES(?, ?)",
-        (transaction.now_ms, len(doomed)),
-    )
-
-
-def _deleted_by(connection: Connection, body: bytes) -> set[bytes]:
-    """Live records that a row would delete, told by its header alone."""
-    try:
-        header = read_header(body)
-    except RowRefused:
-        return set()
-    if header.policy is not Policy.TOMBSTONE:
-        return set()
-    rows = connection.execute(
-        "SELECT DISTINCT v.id FROM revision v JOIN record r ON r.id = v.id"
-        " WHERE v.record = ? AND r.status <> 'deleted'",
-        (header.record,),
-    )
-    return {record_id for (record_id,) in rows}
 
 
 def _number(connection: Connection, device: bytes, seq: int, n: int, g: bytes) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.ledger import alarms, keybag, state
 from memory_manager.sync.ledger.applying import apply_row
+from memory_manager.sync.ledger.breaker import Losses
 from memory_manager.sync.ledger.sealed_rows import OpeningKeys, is_dead
 from memory_manager.sync.wire.envelope import (
     WRAP_BYTES,
@@ -114,9 +115,12 @@ def store_wraps(transaction: Transaction, wraps: Iterable[tuple[bytes, bytes]]) 
 
 
 def retry(transaction: Transaction, memories: Memories, *, limit: int = 200) -> int:
-    """Try the quarantined rows again, oldest first; returns how many were applied."""
+    """Try the quarantined rows again, oldest first; returns how many were applied.
+
+    SyncRefused(BREAKER), and nothing is applied, as for ``incoming.commit_page``.
+    """
     connection = transaction.connection
-    found = state.require(connection)
+    found, losses = state.require(connection), Losses()
     rows = connection.execute(
         "SELECT q.entry_rowid, e.device, e.seq, s.body, s.wrap FROM quarantine q"
         " JOIN entry e ON e.rowid = q.entry_rowid JOIN sealed s ON s.entry_rowid = e.rowid"
@@ -127,9 +131,8 @@ def retry(transaction: Transaction, memories: Memories, *, limit: int = 200) -> 
     with OpeningKeys(connection) as keys:
         for entry_rowid, device, seq, body, wrap in rows:
             try:
-                apply_row(
-                    transaction, memories, keys, found, Dot(device, seq), SealedRow(body, wrap)
-                )
+                row = SealedRow(body, wrap)
+                apply_row(transaction, memories, keys, found, Dot(device, seq), row, losses)
             except RowRefused as error:
                 connection.execute(
                     "UPDATE quarantine SET code = ?, at_ms = ? WHERE entry_rowid = ?",
@@ -138,4 +141,5 @@ def retry(transaction: Transaction, memories: Memories, *, limit: int = 200) -> 
                 continue
             connection.execute("DELETE FROM quarantine WHERE entry_rowid = ?", (entry_rowid,))
             applied += 1
+    losses.check(transaction)
     return applied

@@ -169,14 +169,23 @@ def ancestors(connection: Connection, dot: Dot) -> set[Dot]:
     return {Dot(device, seq) for device, seq in rows}
 
 
+def _parents(connection: Connection, dots: Iterable[Dot]) -> set[Dot]:
+    found: set[Dot] = set()
+    for dot in dots:
+        rows = connection.execute(
+            "SELECT p.parent_device, p.parent_seq FROM revision v"
+            " JOIN revision_parent p ON p.child = v.rowid WHERE v.device = ? AND v.seq = ?",
+            (dot.device, dot.seq),
+        )
+        found.update(Dot(*row) for row in rows)
+    return found
+
+
 def common_base(connection: Connection, siblings: Iterable[Revision]) -> Dot | None:
     """The one revision that all siblings descend from last; None when there is none or several."""
     sets = [ancestors(connection, sibling.dot) for sibling in siblings]
     shared = set.intersection(*sets) if sets else set[Dot]()
-    above: set[Dot] = set()
-    for dot in shared:
-        above |= ancestors(connection, dot)
-    last = shared - above
+    last = shared - _parents(connection, shared)  # what they descend from is shared as well
     return next(iter(last)) if len(last) == 1 else None
 
 

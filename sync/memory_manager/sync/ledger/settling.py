@@ -97,12 +97,10 @@ def _take_away(
         memories.apply_destruction(transaction, memory_id)
         return
     writer = payload_rows.writer_of(last)
-    memories.apply_deletion(transaction, memory_id, writer, _deleted_at(last, transaction.now_ms))
-
-
-def _deleted_at(payload: Payload, now_ms: int) -> int:
-    at_ms = payload.fields.get("updated_at_ms")
-    return at_ms if type(at_ms) is int else now_ms
+    at_ms = payload_rows.deleted_at(last)
+    memories.apply_deletion(
+        transaction, memory_id, writer, transaction.now_ms if at_ms is None else at_ms
+    )
 
 
 def _show(
