@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -79,6 +80,29 @@ def test_left_over_discovery_file_is_not_a_daemon(sandbox: SandboxDaemon) -> Non
     wait_until(lambda: sandbox.cli("status", check=False).returncode == 6, 20, "it is noticed")
     assert (sandbox.home / "run" / "daemon.json").exists()
     assert is_alive(start(sandbox))
+
+
+def test_a_copied_home_is_a_home_of_its_own(sandbox: SandboxDaemon) -> None:
+    pid = start(sandbox)
+    sandbox.cli("remember", "the first home knows this")
+    copy = sandbox.home.with_name("copy")
+    # a socket cannot be copied by Python; `cp -r` makes a dead one, which is a leftover
+    shutil.copytree(sandbox.home, copy, ignore=shutil.ignore_patterns("daemon.sock"))
+    other = SandboxDaemon(copy, key_file_path=sandbox.key_file)
+    try:
+        assert (copy / "run" / "daemon.json").exists()
+        assert other.cli("status", check=False).returncode == 6
+        assert json.loads(other.cli("stop", "--json").stdout) == {"stop": "not_running"}
+        assert is_alive(pid)
+        assert start(other) != pid
+        other.cli("remember", "only the copy knows this")
+        assert json.loads(other.cli("status", "--json").stdout)["counts"]["memories"] == 2
+        status = json.loads(sandbox.cli("status", "--json").stdout)
+        assert (status["daemon"]["pid"], status["counts"]["memories"]) == (pid, 1)
+    finally:
+        other.cli("stop", check=False)
+    assert is_alive(pid)
+    assert sandbox.cli("status").returncode == 0
 
 
 def test_restart_gives_a_new_process(sandbox: SandboxDaemon) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,22 @@ def test_no_file_means_not_running(home: Path) -> None:
     with pytest.raises(DaemonNotRunning) as caught:
         find_daemon(environment(home))
     assert caught.value.hint == "Start it: memlocket up"
+
+
+def test_a_file_that_was_copied_with_its_folder_is_not_of_this_home(
+    home: Path, tmp_path: Path
+) -> None:
+    write_discovery(home / "run")
+    info = (home / "run").stat()
+    write_discovery(home / "run", folder=f"{info.st_dev:x}:{info.st_ino:x}")
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
+    assert find_daemon(environment(home)).pid == 4242
+    with pytest.raises(DaemonNotRunning):
+        find_daemon(environment(copy))
+    link = tmp_path / "link"
+    link.symlink_to(home)
+    assert find_daemon(environment(link)).pid == 4242
 
 
 def test_runtime_of_xdg_comes_before_the_data_folder(home: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -96,6 +97,19 @@ def test_only_our_own_discovery_file_is_withdrawn(private: Path) -> None:
     discovery.publish(_discovery(private, "of-another"), (private,))
     discovery.withdraw("ours", (private,))
     assert (private / "daemon.json").exists()
+
+
+def test_a_copied_discovery_file_says_nothing_of_its_new_folder(
+    private: Path, tmp_path: Path
+) -> None:
+    discovery.publish(_discovery(private), (private,))
+    copy = tmp_path / "copy"
+    shutil.copytree(private, copy)
+    assert discovery.left_behind_socket(private) == private / "daemon.sock"
+    assert discovery.left_behind_socket(copy) is None
+    assert discovery.describe_running(copy) is None
+    (tmp_path / "link").symlink_to(private)
+    assert discovery.describe_running(tmp_path / "link") is not None
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b'{"socket": 7}'])

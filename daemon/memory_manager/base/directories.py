@@ -88,6 +88,15 @@ def directories(
     )
 
 
+def folder_identity(folder: Path) -> str:
+    """``device:inode``: a copy of a folder is another one, a link to it is not. OSError without it.
+
+    A discovery file says by this for which folder it was written.
+    """
+    info = folder.stat()
+    return f"{info.st_dev:x}:{info.st_ino:x}"
+
+
 def runtime_candidates(
     environ: Mapping[str, str] = os.environ, platform: str = sys.platform
 ) -> tuple[Path, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from memory_manager.base.directories import runtime_candidates
+from memory_manager.base.directories import folder_identity, runtime_candidates
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.private_files import (
     UnsafeFile,
@@ -62,7 +62,9 @@ def find_daemon(environ: Mapping[str, str] = os.environ) -> DaemonAddress:
 
 
 def read_discovery(runtime_dir: Path) -> DaemonAddress:
-    """Parse ``<runtime_dir>/daemon.json``; FileNotFoundError when folder or file is absent."""
+    """Parse ``<runtime_dir>/daemon.json``; FileNotFoundError when folder or file is absent, or the
+    file was copied here with the folder of another daemon.
+    """
     check_private_directory(runtime_dir)
     raw = read_private(runtime_dir / DISCOVERY_FILE, MAX_DISCOVERY_BYTES)
     try:
@@ -72,6 +74,9 @@ def read_discovery(runtime_dir: Path) -> DaemonAddress:
         document = cast("dict[str, object]", loaded)
         if document.get("schema") != KNOWN_SCHEMA:
             raise ClientTooOld()
+        here = folder_identity(runtime_dir)
+        if document.get("folder", here) != here:
+            raise FileNotFoundError(runtime_dir / DISCOVERY_FILE)
         return _parse(document, runtime_dir)
     except (ValueError, KeyError, TypeError):
         raise UnsafeFile(f"{runtime_dir / DISCOVERY_FILE} is not a discovery file.") from None

@@ -10,6 +10,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from memory_manager.base.directories import folder_identity
 from memory_manager.base.private_files import UnsafeFile, read_private, write_private
 
 DISCOVERY_NAME = "daemon.json"
@@ -46,9 +47,13 @@ class Discovery:
 
 
 def publish(discovery: Discovery, directories: tuple[Path, ...]) -> None:
-    """Write the file into each directory, the main one last."""
-    data = json.dumps(discovery.as_json(), ensure_ascii=False).encode() + b"\n"
+    """Write the file into each directory, the main one last.
+
+    Each names its own folder: in a copied home it would lead to the vault it was copied from.
+    """
     for directory in reversed(directories):
+        document = {**discovery.as_json(), "folder": folder_identity(directory)}
+        data = json.dumps(document, ensure_ascii=False).encode() + b"\n"
         write_private(directory / DISCOVERY_NAME, data, durable=False)
 
 
@@ -78,6 +83,9 @@ def left_behind_socket(directory: Path) -> Path | None:
 def _read(directory: Path) -> dict[str, object]:
     try:
         loaded = json.loads(read_private(directory / DISCOVERY_NAME, _MAX_BYTES))
+        here = folder_identity(directory)
     except (OSError, ValueError, UnsafeFile):
         return {}
-    return loaded if isinstance(loaded, dict) else {}
+    if not isinstance(loaded, dict) or loaded.get("folder", here) != here:
+        return {}  # nothing of ours, or copied with its folder
+    return loaded
