@@ -15,7 +15,9 @@ import pytest
 
 from memory_manager.base.errors import NotFound
 from memory_manager.base.private_files import UnsafeFile
+from memory_manager.security.event_log import EVENT, log_event
 from memory_manager.service import logs
+from memory_manager.sync.server import logs as server_logs
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def _lines(path: Path) -> list[dict[str, object]]:
 
 def test_an_event_keeps_its_name_and_allowed_fields(log_path: Path, journal: io.StringIO) -> None:
     own = logging.getLogger("memory_manager.anything")
-    logs.log_event(own, "thing_done", count=3, reason="user", query="what I asked")
+    log_event(own, "thing_done", count=3, reason="user", query="what I asked")
     (line,) = _lines(log_path)
     assert (line["event"], line["count"], line["reason"]) == ("thing_done", 3, "user")
     assert "query" not in line
@@ -73,7 +75,7 @@ def test_errors_leave_class_code_and_place(log_path: Path, journal: io.StringIO)
     try:
         raise NotFound(f"no such {canary}")
     except NotFound as error:
-        logs.log_event(own, "lookup_failed", level=logging.WARNING, error=error)
+        log_event(own, "lookup_failed", level=logging.WARNING, error=error)
         own.warning("also_this_way", exc_info=True)
     first, second = _lines(log_path)
     for line in (first, second):
@@ -106,7 +108,7 @@ def test_captured_warnings_lose_their_text(log_path: Path) -> None:
 
 def test_a_credential_in_an_allowed_field_is_cleaned(log_path: Path) -> None:
     token = "mlk_" + secrets.token_urlsafe(32)
-    logs.log_event(logging.getLogger("memory_manager.x"), "odd_reason", reason=token)
+    log_event(logging.getLogger("memory_manager.x"), "odd_reason", reason=token)
     assert token not in log_path.read_text()
 
 
@@ -121,7 +123,7 @@ def test_the_log_rotates_into_private_files(
     handler.maxBytes = 2_000
     own = logging.getLogger("memory_manager.x")
     for number in range(100):
-        logs.log_event(own, "filler", count=number)
+        log_event(own, "filler", count=number)
     files = sorted(log_path.parent.iterdir())
     assert [path.name for path in files] == ["daemon.log", "daemon.log.1", "daemon.log.2"]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
@@ -140,28 +142,40 @@ def test_a_log_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
 def test_every_log_call_of_ours_is_an_event_that_the_log_keeps(repository: Path) -> None:
     """A message with arguments would be written as ``library_message``, a foreign field not at
     all."""
+    server = repository / "sync/memory_manager/sync/server"
     seen = 0
-    for path in sorted((repository / "daemon/memory_manager").rglob("*.py")):
-        for call in _log_calls(ast.parse(path.read_text("utf-8"))):
-            seen += 1
-            place = f"{path.relative_to(repository)}:{call.lineno}"
-            assert len(call.args) == 1, place
-            event = ast.literal_eval(call.args[0])
-            assert logs.EVENT.fullmatch(event), place
-            for keyword in call.keywords:
-                if isinstance(keyword.value, ast.Dict):
-                    names = {ast.literal_eval(key) for key in keyword.value.keys if key}
-                    assert names <= logs.ALLOWED_FIELDS, place
-    assert seen > 20
+    for root in ("daemon/memory_manager", "sync/memory_manager"):
+        for path in sorted((repository / root).rglob("*.py")):
+            allowed = server_logs.ALLOWED_FIELDS if server in path.parents else logs.ALLOWED_FIELDS
+            for event, fields, line in _events(ast.parse(path.read_text("utf-8"))):
+                seen += 1
+                place = f"{path.relative_to(repository)}:{line}"
+                assert event is not None, place
+                assert EVENT.fullmatch(event), place
+                assert fields <= allowed, place
+    assert seen > 60
 
 
-def _log_calls(tree: ast.AST) -> Iterator[ast.Call]:
+def _events(tree: ast.AST) -> Iterator[tuple[str | None, set[str], int]]:
+    """Event name (None: not a plain one), fields and line of every call that logs."""
     for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id == "log_event":
+            names = {keyword.arg for keyword in node.keywords if keyword.arg}
+            yield _text(node.args[1:]), names - {"level", "error"}, node.lineno
+        elif (
+            isinstance(node.func, ast.Attribute)
             and isinstance(node.func.value, ast.Name)
             and node.func.value.id in ("log", "_log")
             and node.func.attr in ("debug", "info", "warning", "error", "exception", "critical")
         ):
-            yield node
+            dicts = [each.value for each in node.keywords if isinstance(each.value, ast.Dict)]
+            names = {ast.literal_eval(key) for each in dicts for key in each.keys if key}
+            yield _text(node.args), names, node.lineno
+
+
+def _text(arguments: list[ast.expr]) -> str | None:
+    if len(arguments) != 1 or not isinstance(arguments[0], ast.Constant):
+        return None
+    return str(arguments[0].value)

@@ -44,7 +44,7 @@ from memory_manager.api.skill_refusals import is_skill_path, skill_refusal
 from memory_manager.auth.agent_identity import AGENT_HEADER, INSTANCE_HEADER
 from memory_manager.auth.local_peer import peer_uid_pid
 from memory_manager.base.errors import MemlocketError
-from memory_manager.service.logs import level_of, log_event
+from memory_manager.security.event_log import level_of, log_event
 
 BODY_SECONDS: Final = 10.0
 

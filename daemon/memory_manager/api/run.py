@@ -23,13 +23,14 @@ from memory_manager.base.directories import Directories, directories
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.base.times import now_ms, rfc3339
+from memory_manager.security.event_log import level_of, log_event
 from memory_manager.service import crash, discovery
 from memory_manager.service.daemon import Daemon, DaemonSettings
 from memory_manager.service.embedders import EmbeddingsMode
 from memory_manager.service.events import Event, StopRequested
 from memory_manager.service.hardening import harden_process
 from memory_manager.service.instance_lock import InstanceLock
-from memory_manager.service.logs import level_of, log_event, set_up_logs
+from memory_manager.service.logs import set_up_logs
 from memory_manager.service.notify import ServiceNotifier
 from memory_manager.service.owner_token import OwnerToken
 from memory_manager.vault.errors import AlreadyRunning

@@ -22,7 +22,7 @@ from types import TracebackType
 
 from memory_manager.base.private_files import UnsafeFile, read_private, write_private
 from memory_manager.base.times import now_ms
-from memory_manager.service.logs import level_of, log_event
+from memory_manager.security.event_log import level_of, log_event
 
 MARKER_NAME = "last_crash.json"
 FAULT_NAME = "fault.log"

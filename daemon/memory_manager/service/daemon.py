@@ -24,6 +24,7 @@ from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.base.times import now_ms
 from memory_manager.recall.models.prepare import tidy_models
 from memory_manager.recall.service import RecallService
+from memory_manager.security.event_log import level_of, log_event
 from memory_manager.service.crash import NO_CRASHES, CrashHistory, mark_read
 from memory_manager.service.discovery import Discovery
 from memory_manager.service.embedders import EmbeddingsMode, choose_embedder
@@ -36,7 +37,6 @@ from memory_manager.service.events import (
     VaultUnlocked,
 )
 from memory_manager.service.logins import Logins
-from memory_manager.service.logs import level_of, log_event
 from memory_manager.service.rule_database import use_native_rules
 from memory_manager.sync.engine.device_secrets import DeviceSecrets, device_secrets
 from memory_manager.sync.ledger.journal import SyncJournal

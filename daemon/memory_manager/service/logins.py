@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.auth.logins import Login, LoginDesk
 from memory_manager.auth.oauth_codes import AuthorizationCodes, Redeemed, Reused
-from memory_manager.service.logs import log_event
+from memory_manager.security.event_log import log_event
 from memory_manager.vault import credentials, grants
 from memory_manager.vault.grants import GrantTokens, OAuthClient
 from memory_manager.vault.rows import Attribution

@@ -16,8 +16,8 @@ from memory_manager.base.private_files import (
     read_private,
     write_private,
 )
+from memory_manager.security.event_log import level_of, log_event
 from memory_manager.security.redact import anchors
-from memory_manager.service.logs import level_of, log_event
 
 FILE_NAME: Final = "rules.hyperscan"
 MAX_BYTES: Final = 32 * 1024 * 1024

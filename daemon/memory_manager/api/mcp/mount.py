@@ -26,8 +26,8 @@ from memory_manager.api.mcp.frames import (
 )
 from memory_manager.api.routing import Route
 from memory_manager.api.strict_json import parse_value
+from memory_manager.security.event_log import log_event
 from memory_manager.service.daemon import Daemon
-from memory_manager.service.logs import log_event
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

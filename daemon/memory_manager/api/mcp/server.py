@@ -39,8 +39,8 @@ from memory_manager.api.mcp.running import labelled, slim
 from memory_manager.api.mcp.tool import ToolCall
 from memory_manager.api.rules import MAX_BODY_BYTES
 from memory_manager.base.errors import MemlocketError
+from memory_manager.security.event_log import level_of, log_event
 from memory_manager.service.daemon import Daemon
-from memory_manager.service.logs import level_of, log_event
 from memory_manager.vault.mcp_profiles import Profile, profile_of
 
 SERVER_NAME: Final = "memlocket"

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from memory_manager.base.errors import MemlocketError
+from memory_manager.security.event_log import level_of, log_event
 from memory_manager.sync.errors import MalformedMessage
 from memory_manager.sync.server.answers import INTERNAL, code_of, error_answer
 from memory_manager.sync.server.call import Access, Call, Route, read_body
@@ -22,7 +23,7 @@ from memory_manager.sync.server.connection import SyncConnection
 from memory_manager.sync.server.credentials import client_address, session_of
 from memory_manager.sync.server.errors import BadRequest, Malformed, NothingHere, WrongMethod
 from memory_manager.sync.server.host import SyncHost
-from memory_manager.sync.server.logs import bucketed, level_of, log_event
+from memory_manager.sync.server.logs import bucketed
 from memory_manager.sync.server.routes import (
     auth,
     health,

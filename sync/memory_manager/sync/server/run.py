@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from memory_manager.security.event_log import level_of, log_event
 from memory_manager.sync.server.errors import SettingsRefused
 from memory_manager.sync.server.host import MountFactory
-from memory_manager.sync.server.logs import level_of, log_event, set_up_logs
+from memory_manager.sync.server.logs import set_up_logs
 from memory_manager.sync.server.running import RunningServer, running_server
 from memory_manager.sync.server.settings import ServerSettings
 

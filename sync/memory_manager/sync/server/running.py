@@ -18,12 +18,12 @@ from aiohttp import web
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.times import now_ms
+from memory_manager.security.event_log import level_of, log_event
 from memory_manager.sync.server.app import ROUTES, build_app
 from memory_manager.sync.server.connection import Connections, SyncConnection
 from memory_manager.sync.server.errors import ServerKeyRefused, SettingsRefused
 from memory_manager.sync.server.folder_lock import folder_lock
 from memory_manager.sync.server.host import MountFactory, SyncHost
-from memory_manager.sync.server.logs import level_of, log_event
 from memory_manager.sync.server.metrics import CONTENT_TYPE
 from memory_manager.sync.server.open_storage import open_storage
 from memory_manager.sync.server.server_key import ServerKey, has_key, load_or_create_key
