@@ -45,8 +45,10 @@ async def _facts(device: SyncDevice) -> tuple[Any, ...]:
     return slots, key, chain, await device.store.read(keybag.epochs), state
 
 
-async def test_words_about_versions_keys_and_plaintext_change_nothing(pair: ProxiedPair) -> None:
-    """T34: in the body and the headers of every answer."""
+async def test_words_about_versions_keys_and_plaintext_change_nothing_and_are_told(
+    pair: ProxiedPair,
+) -> None:
+    """T34: in the body and the headers of every answer; ignored, with an alarm."""
     asked: set[str] = set()
     sent = bytearray()
 
@@ -71,10 +73,18 @@ async def test_words_about_versions_keys_and_plaintext_change_nothing(pair: Prox
         said: Any = await device.sync.sync_now()
         assert (said["state"], said["outbox"]) == ("ok", 0)
         assert ADVICE not in json.dumps(said)
+        assert [(alarm["code"], alarm["device"]) for alarm in said["alarms"]] == [
+            ("CLASS_POLICY", None)
+        ]
     assert await pair.one.texts() == await pair.two.texts() == {TEXT}
     assert [await _facts(device) for device in (pair.one, pair.two)] == before
     assert list(scan_bytes(bytes(sent), {"text": TEXT})) == []
     assert {"/v1/auth/challenge", "/v1/auth/session", "/v1/roster", "/v1/log/push"} <= asked
+    pair.proxy.rule = None
+    for device in (pair.one, pair.two):
+        generation = device.store.generation()
+        await device.sync.sync_now()
+        assert device.store.generation() == generation  # an honest answer is no reason to write
     rows = [row.envelope for device in (pair.one, pair.two) for row in await device.rows()]
     assert {(row.security_mode.value, row.server_content_search_enabled) for row in rows} == {
         ("vault", False)

@@ -80,8 +80,8 @@ _ADVICE: Final[Mapping[str, tuple[Reaction, str]]] = MappingProxyType(
         ),
         SyncCode.CLASS_POLICY: (
             Reaction.RETRY,
-            "A row claims another privacy class than its own: this is a mistake in the program or"
-            " an attack.",
+            "A row claims another privacy class than its own, or the server offers what nobody"
+            " asked for: a mistake in the program or an attack. It was not followed.",
         ),
         SyncCode.CLONED: (
             Reaction.RETRY,

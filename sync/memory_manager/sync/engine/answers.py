@@ -22,6 +22,18 @@ from memory_manager.sync.wire.roster_json import read_entry
 
 T = TypeVar("T")
 
+_MEMBERS: Final = {
+    "/v1/vaults": frozenset({"vault", "server_key", "head"}),
+    "/v1/auth/challenge": frozenset({"nonce", "server_key"}),
+    "/v1/auth/session": frozenset({"token", "epoch", "expires_in"}),
+    "/v1/log/push": frozenset({"head", "first_n"}),
+    "/v1/wrap/push": frozenset({"stored"}),
+    "/v1/wrap/pull": frozenset({"wraps", "cursor"}),
+    "/v1/roster": frozenset({"entries", "idx", "head"}),
+    "/v1/notify": frozenset({"n"}),
+}
+"""All that the protocol has in the answers of a route: it knows no capabilities and no upgrade."""
+
 _TOKEN_BYTES: Final = 32
 _NONCE_BYTES: Final = 32
 
@@ -77,6 +89,12 @@ def json_object(data: bytes) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise SyncUnreachable
     return said
+
+
+def says_more(path: str, data: bytes) -> bool:
+    """Whether a route's answer holds members that nobody asked for; they are read by nobody."""
+    known = _MEMBERS.get(path)
+    return known is not None and bool(data) and not known >= json_object(data).keys()
 
 
 def created(data: bytes) -> Created:

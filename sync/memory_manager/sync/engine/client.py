@@ -73,11 +73,17 @@ class SyncClient:
         self._session: OpenSession | None = None
         self._login = asyncio.Lock()
         self._evicted: deque[float] = deque(maxlen=EVICTIONS)
+        self._was_told_more = False
 
     @property
     def requests(self) -> int:
         """How many were sent."""
         return self._http.requests
+
+    def was_told_more(self) -> bool:
+        """Whether an answer since the last call of this held what nobody asked (sync.md 6.5)."""
+        told, self._was_told_more = self._was_told_more, False
+        return told
 
     def identify(self, vault: bytes, secrets: DeviceSecrets, server_key: bytes) -> None:
         """Who logs in from now on, and which server key is the right one."""
@@ -93,7 +99,7 @@ class SyncClient:
     async def create_vault(self, registration_token: str, genesis: SignedEntry) -> Created:
         """Register a vault by its genesis."""
         document = {"registration_token": registration_token, **entry_json(genesis)}
-        return answers.created(await self._http.request("POST", "/v1/vaults", document=document))
+        return answers.created(await self._ask("POST", "/v1/vaults", document=document))
 
     async def server_key(self) -> bytes:
         """The key the server shows now, before one is pinned."""
@@ -207,9 +213,7 @@ class SyncClient:
             used = self._session
             sent = body() if callable(body) else body
             try:
-                return await self._http.request(
-                    method, path, body=sent, headers=self._headers(), **request
-                )
+                return await self._ask(method, path, body=sent, headers=self._headers(), **request)
             except SyncServerRefused as error:
                 if error.status != 401:
                     raise
@@ -219,6 +223,11 @@ class SyncClient:
                 if attempt == 2:
                     raise
         raise AssertionError("two attempts end before this")
+
+    async def _ask(self, method: str, path: str, **request: Any) -> bytes:
+        data = await self._http.request(method, path, **request)
+        self._was_told_more = self._was_told_more or answers.says_more(path, data)
+        return data
 
     def _count_eviction(self, error: SyncServerRefused) -> None:
         if error.details.get("reason") != "superseded":
@@ -245,15 +254,11 @@ class SyncClient:
             "nonce": nonce.hex(),
             "signature": self._sign(nonce, LOGIN_ACTION_SESSION).hex(),
         }
-        return answers.session(
-            await self._http.request("POST", "/v1/auth/session", document=document)
-        )
+        return answers.session(await self._ask("POST", "/v1/auth/session", document=document))
 
     async def _challenge(self, vault: bytes, device: bytes) -> tuple[bytes, bytes]:
         document = {"vault": vault.hex(), "device": device.hex()}
-        return answers.challenge(
-            await self._http.request("POST", "/v1/auth/challenge", document=document)
-        )
+        return answers.challenge(await self._ask("POST", "/v1/auth/challenge", document=document))
 
     def _sign(self, nonce: bytes, action: int) -> bytes:
         if self._secrets is None or self._pin is None:
