@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from index_world import IndexWorld, document_of
 from postgres_server import PostgresServer
 from sync_server import World, create_vault
 
+from memory_manager.base.errors import MemlocketError
 from memory_manager.sync.server.index.postgres import open_postgres_index
 from memory_manager.sync.server.index.sqlite import open_sqlite_index
 from memory_manager.sync.server.index.storage import (
@@ -29,6 +30,7 @@ from memory_manager.sync.server.index.storage import (
     Put,
 )
 from memory_manager.sync.server.index.vectors import pack_words, word_set
+from memory_manager.sync.server.refusals import StorageMismatch, StorageUnavailable
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.framing import unpack_page
 from memory_manager.sync.wire.index_document import OPTED_IN
@@ -73,6 +75,27 @@ def _row(number: int, seq: int = 1, vault: bytes = VAULT, content: str = "falcon
         updated_at_ms=6,
         words=pack_words(word_set(content)),
     )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "refusal"),
+    [
+        pytest.param(lambda path: path.write_bytes(bytes(8192)), StorageUnavailable, id="damaged"),
+        pytest.param(lambda path: _set_version(path, 99), StorageMismatch, id="newer"),
+    ],
+)
+async def test_a_file_that_is_not_ours_to_use_is_refused_as_such(
+    tmp_path: Path, spoil: Callable[[Path], object], refusal: type[MemlocketError]
+) -> None:
+    await (await open_sqlite_index(tmp_path)).close()
+    spoil(tmp_path / "index.db")
+    with pytest.raises(refusal):
+        await open_sqlite_index(tmp_path)
+
+
+def _set_version(path: Path, number: int) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {number}")
 
 
 async def test_rows_are_stored_replaced_and_removed(index: tuple[IndexStorage, str]) -> None:

@@ -16,11 +16,6 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from memory_manager.base.times import now_ms as clock_ms
-from memory_manager.sync.server.index.sqlite import (
-    LAST_USE_MS,
-    candidate_of,
-    is_newer,
-)
 from memory_manager.sync.server.index.storage import (
     MAX_AUDIT_ENTRIES,
     MAX_TOKENS,
@@ -30,6 +25,13 @@ from memory_manager.sync.server.index.storage import (
     Matrix,
     NewRow,
     Put,
+)
+from memory_manager.sync.server.index.stored_rows import (
+    ACCESS_COLUMNS,
+    LAST_USE_MS,
+    TABLES,
+    candidate_of,
+    is_newer,
 )
 from memory_manager.sync.server.index.vectors import pack_pieces
 from memory_manager.sync.server.postgres.database import outside_errors
@@ -46,8 +48,6 @@ STATEMENT_SECONDS: Final = 60.0
 _SCHEMA: Final = "memlocket_index"
 _SCHEMA_LOCK: Final = 0x6D6C6B32
 _PACKAGE: Final = "memory_manager.sync.server.index"
-_TABLES: Final = ("index_row", "grant_used", "index_token", "index_audit")
-_ACCESS_COLUMNS: Final = "id, vault, name, device, created_at_ms, expires_at_ms, last_used_at_ms"
 
 
 class PostgresIndex:
@@ -222,7 +222,7 @@ class PostgresIndex:
     async def tokens(self, vault: bytes, now_ms: int) -> list[AgentToken]:
         async with self._line() as line:
             rows = await line.fetch(
-                f"SELECT {_ACCESS_COLUMNS} FROM index_token WHERE vault = $1"
+                f"SELECT {ACCESS_COLUMNS} FROM index_token WHERE vault = $1"
                 " AND expires_at_ms > $2 ORDER BY created_at_ms, id",
                 vault,
                 now_ms,
@@ -241,7 +241,7 @@ class PostgresIndex:
     async def token_of(self, digest: bytes, now_ms: int) -> AgentToken | None:
         async with self._line() as line:
             row = await line.fetchrow(
-                f"SELECT {_ACCESS_COLUMNS} FROM index_token"
+                f"SELECT {ACCESS_COLUMNS} FROM index_token"
                 " WHERE digest = $1 AND expires_at_ms > $2",
                 digest,
                 now_ms,
@@ -259,7 +259,7 @@ class PostgresIndex:
 
     async def delete_vault(self, vault: bytes) -> None:
         async with self._line(vault) as line:
-            for table in _TABLES:
+            for table in TABLES:
                 await line.execute(f"DELETE FROM {table} WHERE vault = $1", vault)
 
     async def close(self) -> None:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import functools
 import importlib.resources
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from memory_manager.base.private_files import check_private_file, write_private
 from memory_manager.base.times import now_ms as clock_ms
-from memory_manager.security.envelope import SecurityEnvelope, read_envelope
 from memory_manager.sync.server.index.storage import (
     MAX_AUDIT_ENTRIES,
     MAX_TOKENS,
@@ -29,20 +27,22 @@ from memory_manager.sync.server.index.storage import (
     NewRow,
     Put,
 )
-from memory_manager.sync.server.index.vectors import (
-    pack_pieces,
-    unpack_pieces,
-    unpack_words,
+from memory_manager.sync.server.index.stored_rows import (
+    ACCESS_COLUMNS,
+    LAST_USE_MS,
+    TABLES,
+    candidate_of,
+    is_newer,
 )
+from memory_manager.sync.server.index.vectors import pack_pieces
+from memory_manager.sync.server.refusals import StorageMismatch
+from memory_manager.sync.server.sqlite.database import outside_errors
 
 T = TypeVar("T")
 
 FILE_NAME: Final = "index.db"
-LAST_USE_MS: Final = 60_000
 _VERSION: Final = 1
 _PACKAGE: Final = "memory_manager.sync.server.index"
-_TABLES: Final = ("index_row", "grant_used", "index_token", "index_audit")
-_ACCESS_COLUMNS: Final = "id, vault, name, device, created_at_ms, expires_at_ms, last_used_at_ms"
 
 
 class SqliteIndex:
@@ -65,14 +65,21 @@ class SqliteIndex:
         for pragma in ("secure_delete=ON", "journal_mode=WAL", "synchronous=FULL"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA busy_timeout=10000")
-        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > _VERSION:
+            raise StorageMismatch
+        if version == 0:
             sql = importlib.resources.files(_PACKAGE).joinpath("sqlite_0001.sql").read_text()
             connection.executescript(
                 f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version={_VERSION};\nCOMMIT;"
             )
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        def guarded() -> T:
+            with outside_errors():
+                return work()
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, guarded)
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def unit() -> T:
@@ -82,7 +89,8 @@ class SqliteIndex:
                 result = work(connection)
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk has ended it already
+                    connection.execute("ROLLBACK")
                 raise
             return result
 
@@ -220,7 +228,7 @@ class SqliteIndex:
     async def tokens(self, vault: bytes, now_ms: int) -> list[AgentToken]:
         def work() -> list[AgentToken]:
             rows = self._open_connection.execute(
-                f"SELECT {_ACCESS_COLUMNS} FROM index_token WHERE vault = ? AND expires_at_ms > ?"
+                f"SELECT {ACCESS_COLUMNS} FROM index_token WHERE vault = ? AND expires_at_ms > ?"
                 " ORDER BY created_at_ms, id",
                 (vault, now_ms),
             )
@@ -243,7 +251,7 @@ class SqliteIndex:
         def work() -> AgentToken | None:
             connection = self._open_connection
             row = connection.execute(
-                f"SELECT {_ACCESS_COLUMNS} FROM index_token WHERE digest = ? AND expires_at_ms > ?",
+                f"SELECT {ACCESS_COLUMNS} FROM index_token WHERE digest = ? AND expires_at_ms > ?",
                 (digest, now_ms),
             ).fetchone()
             if row is None:
@@ -261,7 +269,7 @@ class SqliteIndex:
 
     async def delete_vault(self, vault: bytes) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            for table in _TABLES:
+            for table in TABLES:
                 connection.execute(f"DELETE FROM {table} WHERE vault = ?", (vault,))
 
         await self._write(work)
@@ -275,7 +283,10 @@ class SqliteIndex:
 
 
 async def open_sqlite_index(data: Path) -> SqliteIndex:
-    """The index below the server's data folder, made where there is none."""
+    """The index below the server's data folder, made where there is none.
+
+    StorageUnavailable, StorageMismatch, UnsafeFile; any call may raise StorageUnavailable.
+    """
     index = SqliteIndex(data / FILE_NAME)
     try:
         await index.open()
@@ -283,35 +294,6 @@ async def open_sqlite_index(data: Path) -> SqliteIndex:
         await index.close()
         raise
     return index
-
-
-def candidate_of(row: Sequence[Any]) -> Candidate:
-    """The columns that ``candidates`` of either storage reads, in their order."""
-    record, envelope, opted_in, bucket, scope, path, kind, created_ms, updated_ms = row[:9]
-    words, dimensions, pieces = row[9:]
-    return Candidate(
-        bytes(record),
-        stored_envelope(envelope),
-        bool(opted_in),
-        bucket,
-        scope,
-        path,
-        kind,
-        created_ms,
-        updated_ms,
-        unpack_words(words),
-        None if pieces is None else unpack_pieces(pieces, dimensions),
-    )
-
-
-@functools.lru_cache(64)
-def stored_envelope(text: str) -> SecurityEnvelope:
-    """Fails closed: an envelope that cannot be read counts as not retrievable."""
-    try:
-        members = json.loads(text)
-    except ValueError:
-        members = {}
-    return read_envelope(members if isinstance(members, dict) else {})
 
 
 def _put(connection: sqlite3.Connection, row: NewRow, now_ms: int, max_rows: int) -> Put:
@@ -361,15 +343,6 @@ def _put(connection: sqlite3.Connection, row: NewRow, now_ms: int, max_rows: int
     code = "new" if held is None else "replaced"
     _note(connection, row.vault, row.device, "row.stored", code, row.record)
     return Put.STORED
-
-
-def is_newer(row: NewRow, held_device: bytes, held_seq: int, held_document: bytes) -> bool:
-    """Whether a row may take the place of what is there. A dot names one revision for ever: with
-    the same dot come the same bytes, and a device never goes back to an older one.
-    """
-    if row.dot.device != held_device or row.dot.seq > held_seq:
-        return True
-    return row.dot.seq == held_seq and row.document == held_document
 
 
 def _nonce_is_used(connection: sqlite3.Connection, row: NewRow, now_ms: int) -> bool:

@@ -1,0 +1,55 @@
+"""What both storages of the index know: tables, columns, and which revision of a row stands."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from memory_manager.security.envelope import SecurityEnvelope, read_envelope
+from memory_manager.sync.server.index.storage import Candidate, NewRow
+from memory_manager.sync.server.index.vectors import unpack_pieces, unpack_words
+
+LAST_USE_MS: Final = 60_000
+"""How much time passes before the use of a token is written down again."""
+TABLES: Final = ("index_row", "grant_used", "index_token", "index_audit")
+ACCESS_COLUMNS: Final = "id, vault, name, device, created_at_ms, expires_at_ms, last_used_at_ms"
+
+
+def candidate_of(row: Sequence[Any]) -> Candidate:
+    """The columns that ``candidates`` of either storage reads, in their order."""
+    record, envelope, opted_in, bucket, scope, path, kind, created_ms, updated_ms = row[:9]
+    words, dimensions, pieces = row[9:]
+    return Candidate(
+        bytes(record),
+        stored_envelope(envelope),
+        bool(opted_in),
+        bucket,
+        scope,
+        path,
+        kind,
+        created_ms,
+        updated_ms,
+        unpack_words(words),
+        None if pieces is None else unpack_pieces(pieces, dimensions),
+    )
+
+
+@functools.lru_cache(64)
+def stored_envelope(text: str) -> SecurityEnvelope:
+    """Fails closed: an envelope that cannot be read counts as not retrievable."""
+    try:
+        members = json.loads(text)
+    except ValueError:
+        members = {}
+    return read_envelope(members if isinstance(members, dict) else {})
+
+
+def is_newer(row: NewRow, held_device: bytes, held_seq: int, held_document: bytes) -> bool:
+    """Whether a row may take the place of what is there. A dot names one revision for ever: with
+    the same dot come the same bytes, and a device never goes back to an older one.
+    """
+    if row.dot.device != held_device or row.dot.seq > held_seq:
+        return True
+    return row.dot.seq == held_seq and row.document == held_document
