@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from ledger_rogue import Rogue, on_the_wire
 from ledger_world import LedgerDevice, LedgerWorld, row_counts
+from small_vault import writer
 
 from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import MAX_UNIX_MS, now_ms, rfc3339
 from memory_manager.sync.errors import MalformedMessage, SyncCode, SyncRefused
-from memory_manager.sync.ledger import keybag, quarantine, state
+from memory_manager.sync.ledger import conflicts, keybag, quarantine, revisions, sealed_rows, state
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.envelope import Dot, dot_from_hex
 from memory_manager.sync.wire.log import (
@@ -24,6 +25,7 @@ from memory_manager.sync.wire.log import (
 )
 from memory_manager.sync.wire.payload import MAX_COUNTER, HybridTime, Kind
 from memory_manager.sync.wire.versions import following, next_time
+from memory_manager.vault.rows import ForgetMode
 
 # --- numbers ----------------------------------------------------------------------------------
 
@@ -283,3 +285,52 @@ def test_the_common_base_of_a_long_history_is_found_in_one_walk(world: LedgerWor
     assert row is not None
     assert row.metadata["tags"] == []
     assert steps < 300  # thousands of SQLite's steps: linear in the history
+
+
+def test_any_number_of_siblings_costs_and_shows_a_few(world: LedgerWorld) -> None:
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    memory = one.remember("base")
+    world.settle()
+    record, _ = on_the_wire(one, memory)
+    for number in range(3 * revisions.MAX_SIDES):
+        rogue.says(rogue.memory(memory, f"side {number}"), record=record)
+    opened = 0
+    plain = sealed_rows.OpeningKeys.payload
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal opened
+        opened += 1
+        return plain(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealed_rows.OpeningKeys, "payload", counted)
+        two.pull()
+    assert opened <= 3 * revisions.MAX_SIDES * (revisions.MAX_SIDES + 2)
+    world.settle()
+    assert one.shown() == two.shown()
+    assert one.in_conflict() == two.in_conflict()
+    conflict = two.conflict(memory)
+    assert conflict is not None
+    assert len(conflict.siblings) == revisions.MAX_SIDES
+    chosen = conflict.siblings[3].dot
+    two.write(lambda tx: conflicts.keep(tx, two.journal, two.memories, memory, chosen, writer()))
+    world.settle()
+    assert one.content(memory) == two.content(memory)
+    assert one.in_conflict() == two.in_conflict() == {}
+
+
+def test_what_comes_after_a_forget_leaves_nothing_behind(world: LedgerWorld) -> None:
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    memory = one.remember("base")
+    world.settle()
+    record, _ = on_the_wire(one, memory)
+    one.forget(memory, ForgetMode.HARD_DELETE)
+    world.settle()
+    before = row_counts(two)["sealed"]
+    for number in range(5):
+        rogue.says(rogue.memory(memory, f"late {number}"), record=record)
+    world.settle()
+    assert two.vault.listed() == one.vault.listed() == []
+    assert row_counts(two)["sealed"] == before

@@ -13,6 +13,10 @@ from memory_manager.sync.wire.versions import Current, Revision
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
+MAX_SIDES: Final = 16
+"""Of the current revisions of one record as many are shown, merged and asked about: every further
+row of it costs opening these again, and one member could write any number.
+"""
 _MAX_NAMED: Final = 1000
 _OF_RECORD: Final = "id IS ? AND (? IS NOT NULL OR record = ?)"
 _COLUMNS: Final = "rowid, device, seq, deletion, hlc_ms, hlc_counter"
@@ -90,20 +94,29 @@ def redacted_winner(connection: Connection, record_id: bytes) -> Dot | None:
 
 
 def maximal(connection: Connection, record_id: bytes) -> list[Revision]:
-    """Revisions of a record that no known one supersedes, deletions too. Without their parents."""
+    """Revisions of a record that no known one supersedes, deletions too, without their parents:
+    the latest, as many as one row may name. Those left out just stay aside a while longer.
+    """
+    return _latest(connection, record_id, "superseded = 0", _MAX_NAMED)
+
+
+def _latest(connection: Connection, record_id: bytes, which: str, limit: int) -> list[Revision]:
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM revision WHERE id = ? AND superseded = 0", (record_id,)
+        f"SELECT {_COLUMNS} FROM revision WHERE id = ? AND {which}"
+        " ORDER BY hlc_ms DESC, hlc_counter DESC, device DESC, seq DESC LIMIT ?",
+        (record_id, limit),
     )
     return [_revision(row, frozenset()) for row in rows]
 
 
 def current(connection: Connection, record_id: bytes, *, forgets: bool | None = None) -> Current:
     """What a record is now. Without a *forget* among its revisions (``forgets``, where that was
-    looked up) the maximal ones tell it.
+    looked up) the latest maximal ones tell it, at most ``MAX_SIDES``.
     """
     if has_forget(connection, record_id) if forgets is None else forgets:
         return versions.current(everything(connection, record_id))
-    return versions.current(maximal(connection, record_id))
+    edits = "superseded = 0 AND deletion IS NULL"
+    return versions.current(_latest(connection, record_id, edits, MAX_SIDES))
 
 
 def everything(connection: Connection, record_id: bytes) -> list[Revision]:

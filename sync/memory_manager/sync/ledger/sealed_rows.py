@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from memory_manager.sync.errors import RowRefused, SyncCode
 from memory_manager.sync.ledger import keybag
@@ -88,6 +88,18 @@ class OpeningKeys:
         return opened, payload
 
 
+def of_edits(connection: Connection, column: Literal["id", "record"], value: bytes) -> list[Dot]:
+    """The revisions with content of a record, or of a name on the wire, whose rows are held."""
+    rows = connection.execute(
+        "SELECT v.device, v.seq FROM revision v"
+        " JOIN entry e ON e.device = v.device AND e.seq = v.seq"
+        " JOIN sealed s ON s.entry_rowid = e.rowid"
+        f" WHERE v.{column} = ? AND v.deletion IS NULL AND s.dead = 0",
+        (value,),
+    )
+    return [Dot(*row) for row in rows]
+
+
 def remove(connection: Connection, dots: Iterable[Dot]) -> None:
     """Remove sealed rows for good. Of one that the server has not seen yet the body stays until
     then, because the log promises it; the key that opens it goes now.
@@ -124,11 +136,11 @@ def release_dead(connection: Connection, dots: Iterable[Dot]) -> None:
 
 def remove_record(connection: Connection, record: bytes, keep: Dot | None = None) -> None:
     """Remove every sealed row of a name on the wire, opened or quarantined, but ``keep``."""
-    rows = connection.execute(
-        "SELECT device, seq FROM revision WHERE record = ? AND deletion IS NULL"
-        " UNION SELECT e.device, e.seq FROM quarantine q JOIN entry e ON e.rowid = q.entry_rowid"
+    aside = connection.execute(
+        "SELECT e.device, e.seq FROM quarantine q JOIN entry e ON e.rowid = q.entry_rowid"
         " WHERE q.record = ?",
-        (record, record),
+        (record,),
     ).fetchall()
-    remove(connection, (Dot(*row) for row in rows if keep is None or Dot(*row) != keep))
+    held = {*of_edits(connection, "record", record), *(Dot(*row) for row in aside)}
+    remove(connection, held - {keep})
     connection.execute("DELETE FROM quarantine WHERE record = ?", (record,))

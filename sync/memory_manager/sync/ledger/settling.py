@@ -70,9 +70,8 @@ def remove_forgotten(transaction: Transaction, record_id: bytes, now: Current) -
     """Every sealed row of a forgotten record goes, but for what was written knowing of it."""
     connection = transaction.connection
     kept = {edit.dot for edit in now.siblings}
-    known = revisions.everything(connection, record_id)
-    gone = [r.dot for r in known if r.deletion is None and r.dot not in kept]
-    sealed_rows.remove(connection, gone)
+    held = sealed_rows.of_edits(connection, "id", record_id)
+    sealed_rows.remove(connection, (dot for dot in held if dot not in kept))
     if not kept:
         names = connection.execute(
             "SELECT DISTINCT record FROM revision WHERE id = ?", (record_id,)
@@ -134,7 +133,7 @@ def _show(
 def edits_of(connection: Connection, now: Current, opened: Opened | None = None) -> list[Edit]:
     """The current revisions that open, the winner first."""
     edits: list[Edit] = []
-    for revision in now.siblings:
+    for revision in now.siblings[: revisions.MAX_SIDES]:
         if opened is not None and opened.dot == revision.dot:
             edits.append(Edit(revision, opened.row or payload_rows.read_row(opened.payload)))
             continue
