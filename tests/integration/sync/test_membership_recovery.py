@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sync_devices import Devices, SyncDevice, devices, key_file_of
-from sync_proxy import PULL, Answer, Call, between, signed_head
+from sync_proxy import PULL, ROSTER, Answer, Call, between, refusal, signed_head
 from sync_server import registration_token
 
 from memory_manager.base.errors import InvalidInput
@@ -300,6 +300,27 @@ async def renewed(device: SyncDevice) -> None:
     await device.close()
     await device.open()
     assert await device.state() == "stopped"
+
+
+async def test_a_new_id_is_signed_again_where_another_device_was_faster(
+    server: RunningServer, made: Devices
+) -> None:
+    async with between(server) as proxy:
+        first, _ = await with_words(server, made, proxy.url)
+        await renewed(first)
+        sent: list[bytes] = []
+
+        async def second_place(call: Call) -> Answer | None:
+            if (call.method, call.path) != ("POST", ROSTER):
+                return None
+            sent.append(call.body)
+            return refusal(409, "ROSTER_HEAD") if len(sent) == 1 else None
+
+        proxy.rule = second_place
+        await first.membership.renew(grant=None)
+        await first.sync.sync_now()
+        assert len(sent) == 2
+        assert await first.state() == "ok"
 
 
 async def test_a_restored_vault_may_leave_instead(server: RunningServer, made: Devices) -> None:
