@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from postgres_server import PostgresServer, find_postgres, running_postgres
 from stored_vault import Opener, StoredVault, opener
+from sync_devices import Devices, devices
+from sync_proxy import SyncProxy, between
 from sync_server_fixtures import http, server, world  # noqa: F401  # fixtures of these tests
 
+from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.server.storage import Storage
 
 
@@ -48,3 +51,17 @@ async def vault(request: pytest.FixtureRequest, storage: Storage) -> StoredVault
     vault = StoredVault(request.node.nodeid)
     await vault.create(storage)
     return vault
+
+
+@pytest.fixture
+async def made(tmp_path: Path) -> AsyncIterator[Devices]:
+    """Devices with vaults of their own below this test's folder."""
+    async with devices(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def proxy(server: RunningServer) -> AsyncIterator[SyncProxy]:  # noqa: F811  # that fixture
+    """What stands between the devices of a test and its server."""
+    async with between(server) as found:
+        yield found

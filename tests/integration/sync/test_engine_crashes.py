@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from sync_devices import EAGER, Devices, SyncDevice, devices
-from sync_proxy import PULL, PUSH, Answer, Call, SyncProxy, between, refusal
+from sync_devices import EAGER, Devices, SyncDevice
+from sync_proxy import PULL, PUSH, Answer, Call, SyncProxy, refusal
 from sync_server import server_in_process
 
 from memory_manager.base.times import parse_rfc3339
@@ -31,18 +31,6 @@ CHILD_SECONDS = 60.0
 async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
     async with server_in_process(tmp_path / "server") as running:
         yield running
-
-
-@pytest.fixture
-async def proxy(server: RunningServer) -> AsyncIterator[SyncProxy]:
-    async with between(server) as found:
-        yield found
-
-
-@pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Devices]:
-    async with devices(tmp_path) as found:
-        yield found
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from optin_devices import OptInWorld, opt_in_world
-from sync_devices import Devices, devices
+from sync_devices import Devices
 from sync_proxy import PULL, PUSH, Answer, Call
 from vault_harness import OTHER_PASSPHRASE, PASSPHRASE
 
@@ -24,12 +24,6 @@ TEN_YEARS_MS = 315_576_000_000
 async def opted(tmp_path: Path) -> AsyncIterator[OptInWorld]:
     async with opt_in_world(tmp_path) as world:
         yield world
-
-
-@pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Devices]:
-    async with devices(tmp_path) as found:
-        yield found
 
 
 async def test_a_new_passphrase_in_the_middle_of_a_round_is_none_of_its_business(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sync_devices import EAGER, QUIET, Devices, devices
-from sync_proxy import PULL, PUSH, ROSTER, Answer, Call, SyncProxy, between, refusal
+from sync_devices import EAGER, QUIET, Devices
+from sync_proxy import PULL, PUSH, ROSTER, Answer, Call, SyncProxy, refusal
 from sync_server import server_in_process
 
 from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff
@@ -26,18 +26,6 @@ from memory_manager.sync.wire.framing import MAX_PUSH_BYTES, MAX_PUSH_ROWS, unpa
 async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
     async with server_in_process(tmp_path / "server") as running:
         yield running
-
-
-@pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Devices]:
-    async with devices(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-async def proxy(server: RunningServer) -> AsyncIterator[SyncProxy]:
-    async with between(server) as found:
-        yield found
 
 
 async def test_a_vault_without_a_server_says_so(made: Devices) -> None:

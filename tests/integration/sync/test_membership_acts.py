@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from nacl.signing import SigningKey
-from sync_devices import Devices, SyncDevice, devices
+from sync_devices import Devices, SyncDevice
 from sync_pair import agree, both, chain, pair, roster, signer
-from sync_proxy import ROSTER, Answer, Call, SyncProxy, between
+from sync_proxy import ROSTER, Answer, Call, SyncProxy
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.engine import rewrap_step
@@ -27,18 +25,6 @@ from memory_manager.sync.wire.roster import Role
 from memory_manager.vault import kdf
 from memory_manager.vault.errors import VaultLocked
 from memory_manager.vault.owner_acts import renew_device
-
-
-@pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Devices]:
-    async with devices(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-async def proxy(server: RunningServer) -> AsyncIterator[SyncProxy]:
-    async with between(server) as found:
-        yield found
 
 
 async def test_a_revoked_device_is_out_and_keeps_what_it_has(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from nacl.public import PrivateKey
 from nacl.signing import SigningKey
-from sync_devices import Devices, SyncDevice, devices
-from sync_proxy import PULL, Answer, Call, SyncProxy, between, signed_head
+from sync_devices import Devices, SyncDevice
+from sync_proxy import PULL, Answer, Call, SyncProxy, signed_head
 
 from memory_manager.base.times import now_ms
 from memory_manager.sync.errors import SyncCode, SyncRefused
@@ -36,12 +35,6 @@ from memory_manager.sync.wire.enrolment import (
 from memory_manager.sync.wire.framing import Page, pack_page
 
 MAILBOX = "/v1/mailbox/"
-
-
-@pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Devices]:
-    async with devices(tmp_path) as found:
-        yield found
 
 
 async def ask(device: SyncDevice, url: str, name: str = "second") -> str:
@@ -194,12 +187,6 @@ async def test_a_wrong_secret_is_refused_by_the_new_device(
     with pytest.raises(EnrolmentRefused):
         await second.membership.look_for_welcome()
     assert await second.state() == "off"
-
-
-@pytest.fixture
-async def proxy(server: RunningServer) -> AsyncIterator[SyncProxy]:
-    async with between(server) as found:
-        yield found
 
 
 async def test_keys_that_the_server_swaps_in_an_offer_add_nobody(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from nacl.signing import SigningKey
-from sync_devices import Devices, SyncDevice, devices
+from sync_devices import Devices, SyncDevice
 from sync_pair import Pair, agree, both, chain, pair, roster, signer, told_roster
-from sync_proxy import SyncProxy, between
+from sync_proxy import SyncProxy
 from sync_server import entry_json
 
 from memory_manager.sync.errors import SyncCode, SyncRefused
@@ -21,18 +18,6 @@ from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.enrolment import NewKeys
 from memory_manager.sync.wire.roster import SignedEntry
 from memory_manager.vault import kdf
-
-
-@pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Devices]:
-    async with devices(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-async def proxy(server: RunningServer) -> AsyncIterator[SyncProxy]:
-    async with between(server) as found:
-        yield found
 
 
 async def test_an_extra_device_on_the_list_is_refused(

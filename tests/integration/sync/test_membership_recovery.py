@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sync_devices import Devices, SyncDevice, devices, key_file_of
+from sync_devices import Devices, SyncDevice, key_file_of
 from sync_proxy import PULL, ROSTER, Answer, Call, between, refusal, signed_head
 from sync_server import registration_token
 
@@ -36,12 +35,6 @@ from memory_manager.vault.recovery_words import new_entropy, words_of
 
 WORDS = " ".join(words_of(bytes(range(32))))
 OTHER_WORDS = " ".join(words_of(bytes(range(1, 33))))
-
-
-@pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Devices]:
-    async with devices(tmp_path) as found:
-        yield found
 
 
 async def with_words(
