@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from secrets_generator import TOKENS, Maker
+from secrets_generator import TOKENS, Maker, mnemonic
 from secrets_generator_draw import Draw
 from secrets_generator_harmless import harmless
 
@@ -18,10 +18,12 @@ from memory_manager.security.redact import (
     label_places,
     labels,
     marking,
+    native,
     sanitize_server_write,
     views,
 )
 from memory_manager.security.redact.labels import Family, classify
+from memory_manager.security.redact.rules import RULES
 from memory_manager.security.redact.triggers import PATTERNS, SEED_WORD, Trigger
 
 
@@ -123,3 +125,34 @@ def test_only_names_are_remembered() -> None:
     for number in range(labels.MAX_REMEMBERED + 10):
         classify("key_" + "".join(chr(97 + int(digit)) for digit in str(number)))
     assert labels.remembered.cache_info().currsize <= labels.MAX_REMEMBERED
+
+
+def test_a_wide_comma_hides_no_literal_and_no_body_that_the_gate_looks_for() -> None:
+    assert not [anchor for anchor in anchors.ANCHORS if "," in anchor or views.COMMA in anchor]
+    for rule in RULES:
+        if native.COUNTS_CHARACTERS.search(rule.pattern) is None:
+            kinds = r"\[(?:\\.|[^\]])*\]"
+            for kind in re.findall(kinds, rule.pattern):
+                assert re.match(kind, ",") is None, rule.id
+            rest = re.sub(kinds + r"|\{\d+(?:,\d*)?\}", "", rule.pattern)
+            assert "," not in rest, rule.id
+
+
+def test_a_reading_that_differs_by_commas_only_is_told_from_others() -> None:
+    for text, only in (("a，b", True), ("a，b：c", False), ("a，b\u200b", False), ("a：b", False)):
+        view = views.normalised(text, marking.marked(text))
+        assert view is not None
+        assert views.is_comma_fold(text, view) is only
+    found = anchors.find_anchors("备注，token：x").on("备注,token：x")
+    assert list(found.labels()) == [(3, "token")]
+    assert found.lowered == "备注,token：x"
+
+
+def test_a_body_cut_by_wide_commas_goes_as_with_plain_ones() -> None:
+    make = Maker("commas")
+    for comma in (",", views.COMMA):
+        body = comma.join(make.an(30) for _ in range(3))
+        result = sanitize_server_write(f"部署用 fm2_{body} 完成")
+        assert [entry.rule for entry in result.redactions] == ["fly-token"]
+        phrase = mnemonic(make, list(bip39_words.WORDS)).cores[0].replace(" ", comma)
+        assert sanitize_server_write(f"备注，{phrase}").high_risk

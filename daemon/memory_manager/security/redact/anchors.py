@@ -83,6 +83,17 @@ class Found:
         """Whether a rule of the registry may match."""
         return bool(self._matches)
 
+    def on(self, text: str) -> Found:
+        """The same for a text as long that has the same literals at the same places."""
+        found = Found(text, "", self._matches)
+        found._lowered = None
+        return found
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no reading that waits for a literal or a trigger is to be done."""
+        return False
+
     def may(self, trigger: Trigger) -> bool:
         """Whether the reading that the trigger stands for may find something."""
         return True
@@ -123,9 +134,16 @@ class NativeFound(Found):
         self._numbers = answer.anchors
         self.seen = frozenset([ANCHORS[number] for number in answer.anchors])
 
+    def on(self, text: str) -> Found:
+        return NativeFound(text, native.Answer(self._possible, self._numbers, self._triggers))
+
     @property
     def has_vendors(self) -> bool:
         return bool(self._possible)
+
+    @property
+    def is_nothing(self) -> bool:
+        return self is _NOTHING_FOUND
 
     def may(self, trigger: Trigger) -> bool:
         return trigger in self._triggers
@@ -148,6 +166,7 @@ class NativeFound(Found):
             yield from super().labels()
 
 
+_NOTHING_FOUND: Final = NativeFound("", native.NOTHING)  # nothing of it depends on the text
 # the literals of vendors are left out: there the rules themselves are looked for
 _CONTENT: Final = native.Content(
     RULES,
@@ -178,7 +197,7 @@ def find_anchors(text: str) -> Found:
     if fast is not None:
         answer = fast.find(text)
         if answer is not None:
-            return NativeFound(text, answer)
+            return _NOTHING_FOUND if answer is native.NOTHING else NativeFound(text, answer)
     lowered = lower_same_length(text)
     return Found(text, lowered, _gate().find(lowered))
 

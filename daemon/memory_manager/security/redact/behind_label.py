@@ -99,6 +99,10 @@ UNSEPARATED_STEPS: Final = 600
 """What reading behind a strong label costs where no separator says that a value follows."""
 
 
+# nothing that ties a value to a label begins with one of these
+_UNTIED: Final = frozenset("/.@#?!%&+$^~{}")
+
+
 def value_behind(
     text: str,
     start: int,
@@ -108,6 +112,10 @@ def value_behind(
     strict: bool,
 ) -> Hit | None:
     """Look for a separator behind the label, read the value and judge it."""
+    if text[end : end + 1] in _UNTIED:
+        if not strict and family >= Family.SECRET:
+            charge(UNSEPARATED_STEPS)
+        return None
     if _only_words_follow(text, start, end):
         return None
     label = text[start:end]

@@ -213,6 +213,10 @@ _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]],
 
 
 _COMMAND_HINTS: Final = frozenset(hint for hints, _, _ in _COMMANDS for hint in hints)
+_BY_HINT: Final[dict[str, tuple[int, ...]]] = {
+    hint: tuple(number for number, (hints, _, _) in enumerate(_COMMANDS) if hint in hints)
+    for hint in _COMMAND_HINTS
+}
 
 
 def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
@@ -233,8 +237,9 @@ def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
             yield Hit(*found.span(2), "cli-credential", Severity.CREDENTIAL, 1)
     if seen.isdisjoint(_COMMAND_HINTS):
         return
-    for hints, also, pattern in _COMMANDS:
-        if seen.isdisjoint(hints) or (also and not any([word in lowered for word in also])):
+    for number in sorted({number for hint in seen for number in _BY_HINT.get(hint, ())}):
+        _, also, pattern = _COMMANDS[number]
+        if also and not any([word in lowered for word in also]):
             continue
         for found in pattern.finditer(text):
             if wanted(found[1]):

@@ -84,13 +84,17 @@ def scan(text: str, budget: Budget) -> list[Hit]:
     found = find_anchors(text)
     marks = marked(text)
     spans = runs(text, marks)
-    hits = list(scan_view(text, budget, spans, found))
+    hits = scan_view(text, budget, spans, found)
     folded = views.normalised(text, marks)
     base = text
     if folded is not None:
-        found = find_anchors(folded.text)
-        hits += _mapped(folded, scan_view(folded.text, budget, None, found))
         base = folded.text
+        if not views.is_comma_fold(text, folded):
+            hits += _mapped(folded, scan_view(base, budget))
+        elif found.is_nothing:
+            budget.charge(len(base))
+        else:
+            hits += _mapped(folded, scan_view(base, budget, None, found.on(base)))
     decoded = views.unescaped(base)
     if decoded is not None:
         view, left = decoded
@@ -105,8 +109,9 @@ def scan(text: str, budget: Budget) -> list[Hit]:
             # a joined word in front would make any token look prefixed
             if hit.rule != "prefixed-token" and together.crosses_edit(hit.start, hit.end):
                 hits += _mapped(together, (hit,))
-    if spans:
-        hits += encoded_hits(text, budget, 0, spans)
+    stretches = _coded_stretches(text, spans)
+    if stretches:
+        hits += _decoded_hits(text, budget, 0, stretches)
     return hits
 
 
@@ -129,21 +134,32 @@ def scan_view(
     budget: Budget,
     spans: Sequence[tuple[int, int]] | None = None,
     found: Found | None = None,
-) -> Iterator[Hit]:
-    """Every rule and reader on one reading of the text."""
+) -> list[Hit]:
+    """Hits of every rule and reader on one reading of the text."""
     budget.charge(len(text))
     if found is None:
         found = find_anchors(text)
-    yield from vendor_hits(text, found, budget, spans)
+    if spans is None:
+        spans = runs(text)
+    hits: list[Hit] = []
+    if spans:
+        hits += vendor_hits(text, found, budget, spans)
     if found.may(Trigger.WORDS):
-        yield from key_material.seed_phrases(text)
-    if "://" in text:
-        yield from carriers.url_userinfo(text)
-    if text.count(":") >= credential_files.PGPASS_COLONS:
-        yield from credential_files.pgpass_lines(text)
+        hits += key_material.seed_phrases(text)
+    # one character is looked for much faster than three
+    if ":" in text:
+        if "://" in text:
+            hits += carriers.url_userinfo(text)
+        if text.count(":") >= credential_files.PGPASS_COLONS:
+            hits += credential_files.pgpass_lines(text)
+    if found.seen:
+        hits += _read(text, budget, found)
+    return hits
+
+
+def _read(text: str, budget: Budget, found: Found) -> Iterator[Hit]:
+    """Hits of the readers that ask for literals."""
     seen = found.seen
-    if not seen:
-        return
     if not seen.isdisjoint(key_material.HINTS):
         yield from key_material.armoured_blocks(text, seen)
         yield from key_material.jwk_members(text, seen)
@@ -271,13 +287,22 @@ def encoded_hits(
     text: str, budget: Budget, depth: int, spans: Iterable[tuple[int, int]]
 ) -> Iterator[Hit]:
     """Base64 and hex runs whose decoded text holds a secret; the whole run is removed."""
-    stretches = [
+    stretches = _coded_stretches(text, spans)
+    if stretches:
+        yield from _decoded_hits(text, budget, depth, stretches)
+
+
+def _coded_stretches(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [
         (start, end)
         for start, end in spans
         if end - start >= MIN_CODED_RUN and _may_be_coded(text[start:end])
     ]
-    if not stretches:
-        return
+
+
+def _decoded_hits(
+    text: str, budget: Budget, depth: int, stretches: Sequence[tuple[int, int]]
+) -> Iterator[Hit]:
     wrapped: set[tuple[int, int]] = set()
     if "\n" in text and any(end - start >= MIN_LINE for start, end in stretches):
         wrapped.update(found.span() for found in _BASE64_LINES.finditer(text))

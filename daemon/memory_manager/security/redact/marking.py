@@ -6,6 +6,7 @@ Contract: redaction.md 5.2.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from memory_manager.security.redact.late import late
@@ -49,15 +50,17 @@ def has_row_of_singles(marks: bytes) -> bool:
     return _ROW_OF_SINGLES.search(marks) is not None
 
 
-def words_beside(marks: bytes, start: int, end: int) -> list[int]:
-    """The places right before and behind a long run where ``LONG_WORD`` characters of another
-    token follow.
+def words_beside(marks: bytes, spans: Iterable[tuple[int, int]]) -> list[int]:
+    """The places right before and behind the long runs ``spans`` where ``LONG_WORD`` characters
+    of another token follow.
     """
     found: list[int] = []
-    if start > LONG_WORD and marks.startswith(_WORD_OF_MARKS, start - 1 - LONG_WORD):
-        found.append(start - 1)
-    if marks.startswith(_WORD_OF_MARKS, end + 1):
-        found.append(end)
+    follows = marks.startswith
+    for start, end in spans:
+        if start > LONG_WORD and follows(_WORD_OF_MARKS, start - 1 - LONG_WORD):
+            found.append(start - 1)
+        if follows(_WORD_OF_MARKS, end + 1):
+            found.append(end)
     return found
 
 

@@ -24,7 +24,7 @@ from memory_manager.security.redact import label_places
 from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.ruleset import RULESET_VERSION
 
-_MAGIC: Final = b"memlocket-rules-3\n"
+_MAGIC: Final = b"memlocket-rules-4\n"
 _DIGEST_BYTES: Final = 32
 
 
@@ -169,7 +169,8 @@ def _expressions(package: Any, content: Content) -> tuple[list[bytes], list[int]
     numbers = list(range(len(content.rules)))
     for rule in content.rules:
         if COUNTS_CHARACTERS.search(rule.pattern):
-            # a pattern that ignores case or counts characters of any kind: its literals decide
+            # a pattern that ignores case, counts characters of any kind or goes on over a comma,
+            # which may be written wide: its literals decide
             literals = b"|".join(_quoted(anchor) for anchor in rule.anchors)
             expressions.append(b"(?i:" + literals + b")")
         else:
@@ -191,7 +192,7 @@ def _expressions(package: Any, content: Content) -> tuple[list[bytes], list[int]
     return expressions, numbers, [once] * len(expressions)
 
 
-COUNTS_CHARACTERS: Final = re.compile(r"\(\?i|\[\^|\\[WDSwds]")
+COUNTS_CHARACTERS: Final = re.compile(r"\(\?i|\[\^|\\[WDSwds]|!-~|,(?!\d*\})")
 
 
 def _forms_of(characters: Set[str]) -> dict[str, bytes]:

@@ -245,7 +245,7 @@ def inserted_value(text: str, start: int, end: int) -> Span | None:
 def value_before(text: str, start: int) -> Span | None:
     """``use VALUE as the password``: the value stands in front of its label."""
     near = text[max(0, start - 40) : start]
-    if not any(word in near for word in (" as ", " for ", " como ", " comme ", " als ")):
+    if not any([word in near for word in (" as ", " for ", " como ", " comme ", " als ")]):
         return None
     found = _BEFORE.search(text, max(0, start - 160), start)
     if found is None:

@@ -139,8 +139,13 @@ def normalised(text: str, marks: bytes) -> View | None:
 
     ``marks`` are the kinds of the characters of the text.
     """
-    odd = {control for control in _CONTROLS if control in text} if has_controls(marks) else set()
-    if not text.isascii():
+    plain = text.isascii()
+    odd: set[str] = set()
+    if has_controls(marks):
+        odd = {control for control in _CONTROLS if control in text}
+    elif plain:
+        return None
+    if not plain:
         foreign = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
         odd.update(foreign.decode("utf-8", "surrogatepass"))
     odd -= _KEPT
@@ -151,7 +156,8 @@ def normalised(text: str, marks: bytes) -> View | None:
         _KEPT.update(odd - folds.keys())
     if not folds:
         return None
-    edits = _resized(text, {c: folded for c, folded in folds.items() if len(folded) != 1})
+    resized = {c: folded for c, folded in folds.items() if len(folded) != 1}
+    edits = _resized(text, resized) if resized else []
     replaced = {c: folded for c, folded in folds.items() if len(folded) == 1}
     if len(replaced) <= MAX_REPLACED:
         for character, folded in replaced.items():
@@ -159,6 +165,18 @@ def normalised(text: str, marks: bytes) -> View | None:
     else:
         text = text.translate({ord(c): folded for c, folded in replaced.items()})
     return View(text, edits)
+
+
+COMMA: Final = "\uff0c"
+
+
+def is_comma_fold(text: str, folded: View) -> bool:
+    """Whether ``folded`` differs from the text it is of only by plain commas for wide ones.
+
+    A comma stands in no literal, and a rule whose body may hold one is told by its literals, so the
+    gate says of such a reading what it says of the text itself.
+    """
+    return COMMA in text and text.replace(COMMA, ",") == folded.text
 
 
 def _resized(text: str, folds: Mapping[str, str]) -> list[Edit]:
@@ -327,15 +345,14 @@ def _line_end(text: str, newline: int) -> int:
 
 def _single_blanks(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> Iterator[Edit]:
     """Blanks beside a long run, when both neighbours hold digits and letters."""
-    for start, end in spans:
-        for blank in words_beside(marks, start, end):
-            if text[blank] != " ":
-                continue
-            left = _token_end(text[max(0, blank - _REACH) : blank])
-            right = _token_start(text[blank + 1 : blank + 1 + _REACH])
-            if len(left) >= LONG_WORD and len(right) >= LONG_WORD:
-                if _mixed(left) and _mixed(right):
-                    yield blank, blank + 1, ""
+    for blank in words_beside(marks, spans):
+        if text[blank] != " ":
+            continue
+        left = _token_end(text[max(0, blank - _REACH) : blank])
+        right = _token_start(text[blank + 1 : blank + 1 + _REACH])
+        if len(left) >= LONG_WORD and len(right) >= LONG_WORD:
+            if _mixed(left) and _mixed(right):
+                yield blank, blank + 1, ""
 
 
 def _token_end(text: str) -> str:
@@ -350,10 +367,17 @@ def _token_start(text: str) -> str:
 _NEW_NAME: Final = late(r"[A-Za-z_][\w.-]{0,30}(?:=[^=]|:$)")
 
 
+# a token is plain ASCII
+_HAS_DIGIT: Final = late("[0-9]")
+_HAS_LETTER: Final = late("[A-Za-z]")
+_HAS_CAPITAL: Final = late("[A-Z]")
+_HAS_SMALL: Final = late("[a-z]")
+
+
 def _mixed(word: str) -> bool:
-    if not any(c.isdigit() for c in word):
-        return case_runs(word) < MIN_CHARACTERS_PER_RUN and word != word.upper()
-    return any(c.isalpha() for c in word) and _NEW_NAME.match(word) is None
+    if _HAS_DIGIT.search(word) is None:
+        return word != word.upper() and case_runs(word) < MIN_CHARACTERS_PER_RUN
+    return _HAS_LETTER.search(word) is not None and _NEW_NAME.match(word) is None
 
 
 def halves_of_token(left: str, right: str) -> bool:
@@ -361,11 +385,12 @@ def halves_of_token(left: str, right: str) -> bool:
 
     Together they must be long, and the second must not be a plain word.
     """
-    left, right = _token_end(left), _token_start(right)
-    if len(left) + len(right) < 16 or len(right) < 3 or len(left) < 3:
+    right = _token_start(right)
+    if len(right) < 3:
         return False
-    if _NEW_NAME.match(right):
+    left = _token_end(left)
+    if len(left) + len(right) < 16 or len(left) < 3 or _NEW_NAME.match(right) is not None:
         return False
-    if any(c.isdigit() for c in right):
-        return any(c.isalpha() for c in right) or any(c.isdigit() for c in left)
-    return any("A" <= c <= "Z" for c in right[1:]) and any("a" <= c <= "z" for c in right)
+    if _HAS_DIGIT.search(right) is not None:
+        return _HAS_LETTER.search(right) is not None or _HAS_DIGIT.search(left) is not None
+    return _HAS_CAPITAL.search(right, 1) is not None and _HAS_SMALL.search(right) is not None
