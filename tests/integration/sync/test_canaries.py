@@ -11,6 +11,7 @@ import base64
 import dataclasses
 import gzip
 import json
+import os
 import shutil
 import time
 import uuid
@@ -63,7 +64,7 @@ PUSH_FIXED, ROW_FIXED = 16 + 112 + 64 + 4, 137 + 4 + 92
 def machine(folder: Path, hooks: Path, *options: str) -> SandboxDaemon:
     """A machine whose temporary, cache and configuration folders lie in ``folder``, too."""
     environment = {
-        "PYTHONPATH": str(hooks),
+        "PYTHONPATH": os.pathsep.join([str(hooks), os.environ.get("PYTHONPATH", "")]),
         "SOCKET_EVENTS": str(hooks / f"{folder.name}.events"),
     }
     for variable in ("TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
