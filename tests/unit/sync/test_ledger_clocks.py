@@ -76,7 +76,7 @@ class _TakenBack(Exception):
     """Undoes a unit of work."""
 
 
-@pytest.mark.timeout(1_800)
+@pytest.mark.timeout(3_600)
 def test_nonces_and_keys_never_repeat_from_one_state(one: LedgerDevice, thorough: bool) -> None:
     """T39: each unit of work is undone, so that the next begins like a backup brought back."""
     wanted, share = (1_000_000, 5_000) if thorough else (2_000, 250)
