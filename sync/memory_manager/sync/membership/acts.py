@@ -13,6 +13,7 @@ from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import state
 from memory_manager.sync.membership import names, roster_entries
 from memory_manager.sync.membership.desk import REFUSED_LOGIN, Desk, Standing
+from memory_manager.sync.membership.errors import RosterMoved
 from memory_manager.sync.membership.roster_entries import PaperDevice
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.enrolment import NO_GRANT_KEY
@@ -136,6 +137,8 @@ async def replace_words(desk: Desk, paper: PaperDevice) -> bool:
             if known is not None:
                 raise NotFound("These words were revoked; make new ones.")
             present = (await desk.new_rotation(now, held)).previous
+            if present is None:
+                raise RosterMoved("This device has not received the present key yet.")
             return roster_entries.add_paper(now.roster, desk.signer(now), paper, present)
 
         added = await desk.post(enrol)

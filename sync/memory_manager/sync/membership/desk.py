@@ -147,12 +147,14 @@ class Desk:
         raise RosterMoved
 
     async def new_rotation(self, standing: Standing, held: kdf.KeyMaterial) -> Rotation:
-        """A random key for the next epoch and the present one; both are wiped with ``held``."""
+        """A random key for the next epoch and the present one; both are wiped with ``held``.
+
+        Whoever made the present epoch without a key for this device is not waited for: without it
+        the next one starts anew, or nobody could ever shut that member out.
+        """
         epoch = standing.roster.epoch
         present = await self.sync.store.read(lambda connection: keybag.vrk(connection, epoch))
-        if present is None:
-            raise RosterMoved("This device has not received the present key yet.")
-        return Rotation(held.keep(kdf.new_key()), held.keep(present))
+        return Rotation(held.keep(kdf.new_key()), None if present is None else held.keep(present))
 
 
 def _standing(connection: Connection) -> Standing | None:

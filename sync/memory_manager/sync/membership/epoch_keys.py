@@ -5,14 +5,15 @@ Pure: bytes in, values out. Every VRK is a ``bytearray`` whose owner wipes it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any, Final
 
 from nacl.exceptions import CryptoError
 from nacl.public import PrivateKey, PublicKey, SealedBox
 
-from memory_manager.sync.errors import MalformedMessage, SyncCode, SyncRefused
+from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.wire import canonical, labels
 from memory_manager.sync.wire.canonical import hex_bytes
 from memory_manager.sync.wire.roster import Member, Roster, SignedEntry
@@ -145,6 +146,15 @@ class _Found:
     keys: dict[int, bytearray] = dataclasses.field(default_factory=dict)
     wrapped: dict[int, bytes] = dataclasses.field(default_factory=dict)  # by the newer epoch
 
+    def keep(self, roster: Roster, epoch: int, vrk: bytearray) -> None:
+        """SyncRefused(WRONG_KEY), and it is wiped, for a key that the roster does not name."""
+        try:
+            check_key(roster, epoch, vrk)
+        except SyncRefused:
+            wipe(vrk)
+            raise
+        self.keys[epoch] = vrk
+
 
 def collect_keys(
     chain: Iterable[SignedEntry],
@@ -155,51 +165,60 @@ def collect_keys(
 ) -> dict[int, bytearray]:
     """Every epoch key that ``member`` can read from a verified chain, checked against its kid.
 
-    ``known`` are keys held already; their copies are in the result too. Keys that cannot be opened
-    are left out: their rows wait (WAITING_KEY). SyncRefused(WRONG_KEY) for one that is not what the
-    roster names.
+    ``known`` are keys held already; their copies are in the result too, and SyncRefused(WRONG_KEY)
+    for one of them that is not what the roster names. A key in the chain that cannot be read, or
+    is another one, is left out and its rows wait (WAITING_KEY): its author could as well have left
+    it out, and must not keep anybody from the entries that follow.
     """
     found = _Found({epoch: bytearray(vrk) for epoch, vrk in (known or {}).items()})
-    for entry in chain:
-        _read_keys(canonical.decode(entry.document), roster.vault, member, secret, found)
-    for epoch in range(roster.epoch, 1, -1):
-        newer, wrapped = found.keys.get(epoch), found.wrapped.get(epoch)
-        if newer is not None and wrapped is not None and epoch - 1 not in found.keys:
-            found.keys[epoch - 1] = unwrap_previous(newer, wrapped, roster.vault, epoch - 1)
     try:
         for epoch, vrk in found.keys.items():
             check_key(roster, epoch, vrk)
     except SyncRefused:
         wipe(*found.keys.values())
         raise
+    for entry in chain:
+        with _left_out():
+            _read_keys(canonical.decode(entry.document), roster, member, secret, found)
+    for epoch in range(roster.epoch, 1, -1):
+        newer, wrapped = found.keys.get(epoch), found.wrapped.get(epoch)
+        if newer is not None and wrapped is not None and epoch - 1 not in found.keys:
+            with _left_out():
+                older = unwrap_previous(newer, wrapped, roster.vault, epoch - 1)
+                found.keep(roster, epoch - 1, older)
     return found.keys
 
 
+@contextlib.contextmanager
+def _left_out() -> Generator[None]:
+    with contextlib.suppress(SyncRefused, KeyError, ValueError, TypeError, AttributeError):
+        yield
+
+
 def _read_keys(
-    document: Mapping[str, Any], vault: bytes, member: bytes, secret: SecretBytes, found: _Found
+    document: Mapping[str, Any], roster: Roster, member: bytes, secret: SecretBytes, found: _Found
 ) -> None:
-    try:
-        epoch = document.get("epoch")
-        if epoch is not None:
-            sealed, number = epoch.get("sealed", {}), int(epoch["e"])
-            bound_to = NO_VAULT if document["op"] == "genesis" else vault
-            if member.hex() in sealed and number not in found.keys:
-                raw = hex_bytes(sealed[member.hex()], _PLAIN_BYTES + _SEAL_BYTES)
-                found.keys[number] = open_sealed_key(raw, bound_to, number, secret)
+    epoch = document.get("epoch")
+    if epoch is not None:
+        number = int(epoch["e"])
+        with _left_out():
             if "prev_key" in epoch:
                 found.wrapped[number] = hex_bytes(epoch["prev_key"], _WRAPPED_BYTES)
-        if document["op"] == "add" and document["device"]["id"] == member.hex():
-            _read_given_key(document, vault, secret, found)
-    except (KeyError, ValueError, TypeError, AttributeError):
-        raise MalformedMessage("A key in a roster entry is malformed.") from None
+        sealed = epoch.get("sealed", {})
+        bound_to = NO_VAULT if document["op"] == "genesis" else roster.vault
+        if member.hex() in sealed and number not in found.keys:
+            raw = hex_bytes(sealed[member.hex()], _PLAIN_BYTES + _SEAL_BYTES)
+            found.keep(roster, number, open_sealed_key(raw, bound_to, number, secret))
+    if document["op"] == "add" and document["device"]["id"] == member.hex():
+        _read_given_key(document, roster, secret, found)
 
 
 def _read_given_key(
-    document: Mapping[str, Any], vault: bytes, secret: SecretBytes, found: _Found
+    document: Mapping[str, Any], roster: Roster, secret: SecretBytes, found: _Found
 ) -> None:
     """The current key that an ``add`` of a paper device carries: ``sealed`` = {e, key}."""
     given = document.get("sealed")
     if given is None or given["e"] in found.keys:
         return
     raw = hex_bytes(given["key"], _PLAIN_BYTES + _SEAL_BYTES)
-    found.keys[given["e"]] = open_sealed_key(raw, vault, given["e"], secret)
+    found.keep(roster, given["e"], open_sealed_key(raw, roster.vault, given["e"], secret))

@@ -146,10 +146,10 @@ def add_paper(roster: Roster, by: Signer, paper: PaperDevice, vrk: kdf.SecretByt
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rotation:
-    """The key of the next epoch and that of the present one."""
+    """The key of the next epoch and that of the present one; None where it was not received."""
 
     vrk: bytearray = dataclasses.field(repr=False)
-    previous: kdf.SecretBytes = dataclasses.field(repr=False)
+    previous: kdf.SecretBytes | None = dataclasses.field(repr=False)
 
 
 def rotate(roster: Roster, by: Signer, rotation: Rotation) -> SignedEntry:
