@@ -257,6 +257,22 @@ def test_a_deletion_at_an_impossible_time_happened_now(world: LedgerWorld) -> No
     assert row.updated_at_ms <= now_ms()
 
 
+def test_a_row_that_calls_itself_a_copy_is_read_like_any_other(world: LedgerWorld) -> None:
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    memory = one.remember("base")
+    world.settle()
+    record, _ = on_the_wire(one, memory)
+    rogue.says(rogue.memory(memory, "beside"), record=record)
+    rogue.says({"id": memory, "copy_of": "00" * 16}, record=record)
+    world.settle()
+    assert one.quarantined() == two.quarantined() == {"ROW_FORMAT": 1}
+    for device in (one, two):
+        conflict = device.conflict(memory)
+        assert conflict is not None
+        assert {s.contents.content for s in conflict.siblings if s.contents} == {"base", "beside"}
+
+
 # --- time -------------------------------------------------------------------------------------
 
 

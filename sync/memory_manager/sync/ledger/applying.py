@@ -49,7 +49,8 @@ def apply_row(
     opened, payload = keys.payload(row, found.vault, dot, found.min_epoch)
     record, record_id = opened.header.record, _record_of(payload, opened.header.record)
     said: IncomingRow | None = None
-    if payload.kind in (Kind.MEMORY, Kind.RESOLVE) and "copy_of" not in payload.fields:
+    is_copy = record_id is None and "copy_of" in payload.fields
+    if payload.kind in (Kind.MEMORY, Kind.RESOLVE) and not is_copy:
         said = payload_rows.read_row(payload)
     time = HybridTime(payload.time.ms, payload.time.counter, dot.device.hex())
     if record_id is not None and payload.mode is not DeletionMode.FORGET:
