@@ -58,6 +58,25 @@ def test_up_survives_the_terminal_it_was_started_from(sandbox: SandboxDaemon) ->
     assert sandbox.cli("status").returncode == 0
 
 
+def test_up_speaks_at_once_on_a_terminal_and_leaves_one_line(sandbox: SandboxDaemon) -> None:
+    arguments = ["up", "--no-embeddings", "--insecure-key-file", str(sandbox.key_file)]
+    with Terminal([*COMMAND, *arguments], sandbox.env) as terminal:
+        terminal.expect(r"^Starting the memory service \.\.\.")
+        terminal.expect(r"\r +\rStarted: pid")
+        assert terminal.wait() == 0
+
+
+def test_a_folder_open_to_others_is_refused_by_init_and_up_alike(tmp_path: Path) -> None:
+    daemon = SandboxDaemon(tmp_path / "open")
+    daemon.home.mkdir(mode=0o755)
+    said = {}
+    for command in (("init", "--insecure-key-file", str(tmp_path / "key")), ("up",)):
+        done = daemon.cli(*command, "--json", check=False)
+        said[command[0]] = (done.returncode, json.loads(done.stdout)["error"]["message"])
+    assert said["up"] == said["init"]
+    assert said["up"][0] == 5
+
+
 def test_stop_kills_what_does_not_react_and_never_a_pid_from_a_file(
     sandbox: SandboxDaemon,
 ) -> None:

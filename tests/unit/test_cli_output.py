@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 import re
+import termios
 import unicodedata
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +55,36 @@ def test_progress_is_silent_where_nobody_looks() -> None:
     with shown.progress("work", 3, "steps") as advance:
         advance(3)
     assert out.getvalue() + err.getvalue() == ""
+
+
+def on_terminal(columns: int, act: Callable[[Console], object]) -> str:
+    """What a terminal of this width is sent."""
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (24, columns))
+    with open(slave, "w", encoding="utf-8") as err:
+        act(Console(out=io.StringIO(), err=err))
+        err.flush()
+        said = os.read(master, 65_536).decode()
+    os.close(master)
+    return said.replace("\r\n", "\n")
+
+
+REMARK = "The first word and others.\n  " + "memories are kept " * 8 + "/a/path/" + "x" * 60
+
+
+def test_remarks_are_broken_at_blanks_on_a_terminal_only() -> None:
+    said = on_terminal(40, lambda console: console.warn(REMARK)).rstrip("\n")
+    lines = said.split("\n")
+    assert said.split() == f"warning: {REMARK}".split()
+    assert [line for line in lines if len(line) > 40] == ["  /a/path/" + "x" * 60]
+    assert all(line.startswith("  ") for line in lines[1:])
+    error = NotFound("No such memory at all.", hint="Look at " + "here " * 12)
+    assert max(map(len, on_terminal(40, lambda console: console.error(error)).split("\n"))) <= 40
+    document = json.dumps({"content": "word " * 30})
+    assert on_terminal(40, lambda console: console.exactly(document)) == document + "\n"
+    shown, _, err = console()
+    shown.warn(REMARK)
+    assert err.getvalue() == f"warning: {REMARK}\n"
 
 
 @given(st.text(max_size=200))

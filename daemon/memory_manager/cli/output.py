@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -47,13 +48,21 @@ class Console:
         return json.dumps(document, ensure_ascii=encoding != "utf8", indent=2)
 
     def note(self, text: str) -> None:
-        """A remark for people; silent with ``--json``."""
+        """A remark for people, broken at blanks on a terminal; silent with ``--json``."""
         if not self.as_json:
-            print(_printable(text), file=self._err)
+            self._remark(text)
 
     def warn(self, text: str) -> None:
         """Something the owner must know, also beside JSON."""
-        print(_printable(f"warning: {text}"), file=self._err)
+        self._remark(f"warning: {text}")
+
+    def exactly(self, text: str) -> None:
+        """Like ``note``, for what must be seen as it is: no line is broken."""
+        if not self.as_json:
+            print(_printable(text), file=self._err)
+
+    def _remark(self, text: str) -> None:
+        print(_wrapped(_printable(text), _room(self._err)), file=self._err)
 
     def error(self, error: MemlocketError) -> int:
         """Show an error with its way out; returns the exit code."""
@@ -71,10 +80,23 @@ class Console:
         title = title_of(error)
         repeats = title.lower() in error.message.lower()
         shown = error.message if repeats else f"{title}: {error.message}"
-        print(_printable(f"memlocket: {shown}"), file=self._err)
+        self._remark(f"memlocket: {shown}")
         if error.hint:
-            print(_printable(f"  {error.hint}"), file=self._err)
+            self._remark(f"  {error.hint}")
         return exit_code
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Generator[None]:
+        """``what ...`` at once on a terminal, gone at the end; for waits of unknown length."""
+        if self.as_json or not self._err.isatty():
+            yield
+            return
+        line = f"{what} ..."
+        print(line, end="", file=self._err, flush=True)
+        try:
+            yield
+        finally:
+            print(f"\r{' ' * len(line)}\r", end="", file=self._err, flush=True)
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int | None, unit: str) -> Generator[Advance]:
@@ -114,6 +136,33 @@ def _is_unsafe(character: str) -> bool:
         return False
     reorders = unicodedata.bidirectional(character) in _BIDI_CONTROLS
     return reorders or unicodedata.category(character) in ("Cc", "Cs")
+
+
+def _wrapped(text: str, room: int | None) -> str:
+    """Lines that are too long go on below, as far in as they began; no word is cut."""
+    if room is None:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        if _width(line) <= room or len(indent) + MIN_COLUMN_WIDTH > room:
+            lines.append(line)
+            continue
+        lines += textwrap.wrap(
+            line.strip(), room, initial_indent=indent, subsequent_indent=indent,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(lines)
+
+
+def _room(stream: TextIO) -> int | None:
+    """Columns of the terminal behind a stream; None for anything else."""
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:

@@ -58,7 +58,10 @@ def run_up(arguments: argparse.Namespace, context: Context) -> int:
         options.append("--no-embeddings")
     if arguments.auto_approve:
         options.append("--auto-approve")
-    start, address = service_process.start_daemon(context.environ, context.directories.log, options)
+    with context.console.waiting("Starting the memory service"):
+        start, address = service_process.start_daemon(
+            context.environ, context.directories.log, options
+        )
     with context.client() as client:
         status = client.status()
     document = {"start": start.value, "pid": address.pid, "url": address.url, "status": status}
@@ -142,6 +145,7 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
             ("recovery words", vault.get("recovery")),
             ("memories", counts.get("memories")),
             ("sync", sync_text.line(section(status, "sync"))),
+            ("conflicts", _conflicts_line(section(status, "sync"))),
             ("agents", counts.get("agents")),
             ("approvals", _approvals_line(section(status, "approvals"))),
             (
@@ -176,6 +180,13 @@ def _vault_line(vault: _Section) -> str:
         if vault.get("insecure")
         else line
     )
+
+
+def _conflicts_line(sync: _Section) -> str | None:
+    count = sync.get("conflicts")
+    if not isinstance(count, int) or not count:
+        return None
+    return f"{counted(count, 'memory', 'memories')} in conflict: memlocket conflicts"
 
 
 def _approvals_line(approvals: _Section) -> str | None:

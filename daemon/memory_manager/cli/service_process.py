@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from memory_manager.base.directories import directories
 from memory_manager.base.errors import MemlocketError
 from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.cli.errors import StartFailed
@@ -64,10 +65,12 @@ def start_daemon(
 ) -> tuple[Start, DaemonAddress]:
     """Start ``memlocket daemon`` in a session of its own and wait until it answers.
 
-    Raises StartFailed with the end of its output when it dies or says nothing for 30 s.
+    Raises StartFailed with the end of its output when it dies or says nothing for 30 s, and
+    UnsafeFile for a data folder that is open to others.
     """
     if (address := running_daemon(environ)) is not None:
         return Start.ALREADY_RUNNING, address
+    ensure_private_directory(directories(environ).data)
     ensure_private_directory(log_directory)
     output = log_directory / OUTPUT_NAME
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
