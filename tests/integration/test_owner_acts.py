@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -60,13 +61,38 @@ def test_numbers_dialled_at_home_and_identity_numbers_go_once_the_owner_says_so(
 
 
 def test_a_setting_is_known_and_a_yes_or_no(redacting: None, owner: Wire, agent: Wire) -> None:
-    assert owner.post("/v1/settings", {"name": "nothing", "value": True}).status == 422
+    unknown = owner.post("/v1/settings", {"name": "nothing", "value": True})
+    assert unknown.status == 422
+    assert "auto_redact_pii, phone_region, redact_identity_numbers" in unknown.body.decode()
     for value in ("on", 1, None):
         body = {"name": "auto_redact_pii", "value": value}
         assert owner.post("/v1/settings", body).status == 422
     assert agent.get("/v1/settings").status == 403
     assert agent.post("/v1/settings", {"name": "auto_redact_pii", "value": False}).status == 403
     assert owner.get("/v1/settings").json["settings"]["auto_redact_pii"] is True
+
+
+def test_settings_at_the_command_line_say_what_there_is_and_what_has_no_effect(
+    served: SandboxDaemon, owner: Wire
+) -> None:
+    odd = served.cli("settings", "redact_identity_numbers", "maybe", check=False)
+    assert (odd.returncode, "on or off" in odd.stderr) == (2, True)
+    for value in ((), ("on",)):
+        unknown = served.cli("settings", "nothing", *value, check=False)
+        assert (unknown.returncode, "phone_region" in unknown.stderr) == (2, True)
+    assert served.cli("settings", "phone_region").stdout == "off\n"
+    assert json.loads(served.cli("settings", "phone_region", "--json").stdout) == {
+        "settings": {"phone_region": None}
+    }
+    try:
+        alone = served.cli("settings", "phone_region", "CH")
+        assert "no effect until" in alone.stderr
+        assert served.cli("settings", "phone_region").stdout == "CH\n"
+        served.cli("settings", "auto_redact_pii", "on")
+        assert "no effect" not in served.cli("settings", "phone_region", "ch").stderr
+    finally:
+        for name in ("phone_region", "auto_redact_pii"):
+            assert owner.post("/v1/settings", {"name": name, "value": False}).status == 200
 
 
 def test_destruction_waits_for_the_owner(

@@ -10,7 +10,7 @@ from memory_manager.cli.agent_commands import access_of, revoke_command
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, Usage
-from memory_manager.cli.output import counted, entries, local_time, table
+from memory_manager.cli.output import counted, entries, local_time, section, table
 
 _ON: Final = {"on": True, "off": False}
 _EXCERPT_CHARACTERS: Final = 60
@@ -48,9 +48,10 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "what is remembered. Secrets are always taken out.\n"
         "phone_region: a country's two letters; with auto_redact_pii, telephone numbers as\n"
         "dialled there go too.\n"
-        "redact_identity_numbers: also take out card, account and tax numbers.",
+        "redact_identity_numbers: also take out numbers of payment cards, IBANs, Brazilian\n"
+        "CPF and CNPJ, Portuguese NIF and US social security numbers.",
     )  # fmt: skip
-    settings.add_argument("name", metavar="NAME", nargs="?", help="the setting to change")
+    settings.add_argument("name", metavar="NAME", nargs="?", help="the setting to show or change")
     settings.add_argument("value", metavar="VALUE", nargs="?", help="on, off or a country")
 
 
@@ -168,16 +169,24 @@ def _list_destructions(answer: _Entry, context: Context) -> int:
 def run_settings(arguments: argparse.Namespace, context: Context) -> int:
     name: str | None = arguments.name
     value: str | None = arguments.value
-    if name is not None and value is None:
-        raise Usage("Say the new value: on, off or a country's two letters.")
     with context.client() as client:
         if name is None or value is None:
             answer = client.settings()
         else:
             answer = client.change_setting(name, _ON.get(value, value))
-    values = cast("Mapping[str, object]", answer.get("settings") or {})
+    values = section(answer, "settings")
+    if name is not None and name not in values:
+        raise Usage(f"There is no such setting; there are: {', '.join(sorted(values))}.")
+    if name is not None and value is None:
+        context.console.result({"settings": {name: values[name]}}, _shown(values[name]))
+        return EXIT_OK
     rows = [(name, _shown(value)) for name, value in sorted(values.items())]
     context.console.result(answer, table(("SETTING", "VALUE"), rows))
+    if name == "phone_region" and values[name] and not values.get("auto_redact_pii"):
+        context.console.note(
+            "It has no effect until contact data is taken out:\n"
+            "memlocket settings auto_redact_pii on"
+        )
     return EXIT_OK
 
 

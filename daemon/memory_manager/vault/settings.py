@@ -30,7 +30,7 @@ class Flag:
     def checked(self, value: object) -> bool:
         """The value as stored; InvalidInput for anything but true and false."""
         if not isinstance(value, bool):
-            raise InvalidInput("This setting is true or false.", field="value")
+            raise InvalidInput("This setting is on or off (in JSON: true or false).", field="value")
         return value
 
 
@@ -53,7 +53,7 @@ class Region:
 AUTO_REDACT_PII: Final = Flag("auto_redact_pii")
 """Also redact contact data (e-mail, phone, address). Credentials are always redacted."""
 REDACT_IDENTITY_NUMBERS: Final = Flag("redact_identity_numbers")
-"""Also redact card, account and tax numbers."""
+"""Also redact payment cards, IBANs, Brazilian CPF and CNPJ, Portuguese NIF, US SSN."""
 PHONE_REGION: Final = Region("phone_region")
 """With ``auto_redact_pii``: telephone numbers as dialled in this country go too."""
 
@@ -90,7 +90,8 @@ def change_setting(transaction: Transaction, name: str, value: object, actor: At
     """
     setting = SETTINGS.get(name)
     if setting is None:
-        raise InvalidInput("There is no such setting.", field="name")
+        known = ", ".join(sorted(SETTINGS))
+        raise InvalidInput(f"There is no such setting; there are: {known}.", field="name")
     checked = setting.checked(value)
     transaction.connection.execute(
         "INSERT INTO setting(name, value) VALUES(?, ?)"
