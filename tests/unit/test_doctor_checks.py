@@ -9,7 +9,12 @@ import pytest
 
 from memory_manager.base.directories import directories
 from memory_manager.base.private_files import write_private
-from memory_manager.cli.doctor_checks import Level, check_permissions, check_swap
+from memory_manager.cli.doctor_checks import (
+    Level,
+    check_permissions,
+    check_recovery,
+    check_swap,
+)
 
 HEADER = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
@@ -62,3 +67,21 @@ def test_files_that_a_running_daemon_replaces_meanwhile_are_no_problem(tmp_path:
     finally:
         done.set()
         writer.join()
+
+
+@pytest.mark.parametrize(
+    ("recovery", "sync", "command"),
+    [
+        ("confirmed", "ok", None),
+        ("unconfirmed", "off", "memlocket recovery new"),
+        ("unconfirmed", "ok", "type them once: memlocket sync words"),
+        ("none", "offline", "memlocket recovery new && memlocket sync words"),
+    ],
+)
+def test_words_that_are_shared_are_confirmed_not_changed(
+    recovery: str, sync: str, command: str | None
+) -> None:
+    found = list(check_recovery({"recovery": recovery}, {"state": sync}))
+    assert [str(finding.hint).endswith(str(command)) for finding in found] == [True] * (
+        command is not None
+    )

@@ -21,6 +21,8 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser = add_command(
         commands, shared, "conflicts", run_list, "memories changed on two machines at once",
         "Nothing was lost: recall shows one revision and the others are kept until you decide.\n"
+        "A memory forgotten on one machine while another changed it is no conflict: the change\n"
+        "stays, and the forgetting is in its versions.\n"
         "Without an action: the memories in conflict.",
     )  # fmt: skip
     actions = parser.add_subparsers(metavar="ACTION", title="actions")
@@ -64,8 +66,8 @@ def run_show(arguments: argparse.Namespace, context: Context) -> int:
 
 def _revision(number: int, revision: _Entry) -> str:
     shown = "  (recall shows this one)" if revision.get("shown") else ""
-    by = revision.get("agent_id") or "owner"
-    device = str(revision.get("device"))[:8]
+    by = revision.get("client") or revision.get("agent_id") or "owner"
+    device = revision.get("device_name") or str(revision.get("device"))[:8]
     head = f"{number}  {local_time(revision.get('written_at'))}  {by}  device {device}{shown}"
     content = revision.get("content")
     return f"{head}\n{content if content is not None else 'This revision cannot be opened here.'}"

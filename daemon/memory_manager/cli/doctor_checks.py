@@ -190,6 +190,7 @@ def check_service(client: MemoryClient | None) -> Iterator[Finding]:
         return
     yield Finding("service", Level.OK, f"running, version {client.connection.address.version}")
     yield from _check_vault(section(status, "vault"))
+    yield from check_recovery(section(status, "vault"), section(status, "sync"))
     yield from _check_reading(client, section(status, "vault"))
     yield from _check_embeddings(section(status, "embeddings"))
 
@@ -205,9 +206,21 @@ def _check_vault(vault: Mapping[str, object]) -> Iterator[Finding]:
         yield Finding("vault", Level.PROBLEM, state, _WAYS_OUT.get(state))
     if vault.get("insecure"):
         yield Finding("vault key", Level.NOTE, "opened by an insecure key file")
-    if vault.get("recovery") in ("none", "unconfirmed"):
-        text = f"recovery words: {vault['recovery']}"
-        yield Finding("recovery", Level.NOTE, text, "Run: memlocket recovery new")
+
+
+def check_recovery(vault: Mapping[str, object], sync: Mapping[str, object]) -> Iterator[Finding]:
+    """Whether there are recovery words on paper, by the service's own status."""
+    state = vault.get("recovery")
+    if state not in ("none", "unconfirmed"):
+        return
+    hint = "Run: memlocket recovery new"
+    if sync.get("state") not in (None, "off"):  # these words may recover the shared memory, too
+        hint = (
+            "If you have them on paper, type them once: memlocket sync words"
+            if state == "unconfirmed"
+            else "Run: memlocket recovery new && memlocket sync words"
+        )
+    yield Finding("recovery", Level.NOTE, f"recovery words: {state}", hint)
 
 
 _WAYS_OUT = {

@@ -20,7 +20,7 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.doctor_checks import Finding, Level, entries_below
 from memory_manager.cli.errors import EXIT_OK, ChecksFailed, FileProblem, NotConfirmed
 from memory_manager.cli.log_command import LOG_NAME
-from memory_manager.cli.output import hanging
+from memory_manager.cli.output import hanging, section
 from memory_manager.client.errors import DaemonNotRunning
 from memory_manager.client.memory_client import MemoryClient
 
@@ -154,7 +154,7 @@ def _write_bundle(
     home = str(places.home or places.data)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as bundle:
-        parts: dict[str, object] = {"findings.json": document, "status.json": status or {}}
+        parts: dict[str, object] = {"findings.json": document, "status.json": _safe(status or {})}
         parts["files.json"] = _sizes(places.data)
         for name, part in parts.items():
             text = json.dumps(part, ensure_ascii=False, indent=2)
@@ -165,6 +165,12 @@ def _write_bundle(
         write_private(target.absolute(), buffer.getvalue())
     except OSError as error:
         raise FileProblem(f"{target} cannot be written: {error.strerror}.") from None
+
+
+def _safe(status: Mapping[str, object]) -> Mapping[str, object]:
+    """Without the sync server's address: it may name its owner."""
+    sync = section(status, "sync")
+    return {**status, "sync": {**sync, "server": "<server>"}} if sync.get("server") else status
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -15,7 +15,7 @@ from memory_manager.cli.arguments import (
 )
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem
-from memory_manager.cli.output import section
+from memory_manager.cli.output import entries, section
 from memory_manager.client.sync_acts import JsonObject, SyncActs
 from memory_manager.sync.errors import SyncRefused
 
@@ -95,7 +95,12 @@ def run_status(arguments: argparse.Namespace, context: Context) -> int:
 def run_simple(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
         answer = arguments.act(SyncActs(client.connection))
-    return _show(context, answer)
+    shown = _show(context, answer)
+    if arguments.act not in (SyncActs.now, SyncActs.retry):
+        return shown
+    alarms = entries(section(answer, "sync"), "alarms")  # also while paused
+    offline = any(alarm.get("code") == "OFFLINE" for alarm in alarms)
+    return SyncRefused.exit_code if offline else shown
 
 
 def _show(context: Context, answer: JsonObject) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -212,7 +213,9 @@ def two_changes_at_once_are_kept_until_the_owner_decides(walk: Walk) -> None:
     for daemon in (walk.desk, walk.laptop):
         daemon.cli("sync", "pause")
     change(walk.desk, memory_id, "deploys run on Mondays")
-    change(walk.laptop, memory_id, "deploys run on Fridays")
+    with walk.laptop.wire(walk.laptop.add_agent("codex")) as agent:
+        body = {"content": "deploys run on Fridays"}
+        assert agent.send("PATCH", f"/v1/memories/{memory_id}", body).status == 200
     for daemon in (walk.desk, walk.laptop):
         daemon.cli("sync", "resume")
     for daemon in (walk.desk, walk.laptop):
@@ -222,6 +225,14 @@ def two_changes_at_once_are_kept_until_the_owner_decides(walk: Walk) -> None:
     shown = walk.desk.cli("conflicts", "show", memory_id[:13]).stdout
     assert "deploys run on Mondays" in shown
     assert "deploys run on Fridays" in shown
+    assert "  owner  device desk" in shown
+    assert "  codex  device laptop" in shown
+    assert "1 memory in conflict: memlocket conflicts" in walk.desk.cli("status").stdout
+    bundle = walk.desk.home.with_name("report.zip")
+    walk.desk.cli("doctor", "--quick", "--bundle", str(bundle))
+    with zipfile.ZipFile(bundle) as report:
+        held = b"".join(report.read(name) for name in report.namelist())
+    assert walk.server.url.partition("://")[2].encode() not in held
     revisions = json.loads(walk.desk.cli("conflicts", "show", memory_id, "--json").stdout)
     wanted = [each["content"] for each in revisions["revisions"]].index("deploys run on Mondays")
     assert walk.desk.cli("conflicts", "keep", memory_id, "3", check=False).returncode == 2
@@ -303,6 +314,14 @@ def words_alone_bring_a_new_machine_everything(walk: Walk) -> None:
     wait_until(lambda: "from the spare one" in texts(walk.desk), SECONDS, "it shares, too")
 
 
+def a_round_without_the_server_exits_with_the_code_of_the_table(walk: Walk) -> None:
+    walk.server.stop()
+    done = walk.desk.cli("sync", "now", check=False)
+    assert (done.returncode, "offline" in done.stdout) == (16, True)
+    walk.desk.cli("sync", "pause")
+    assert walk.desk.cli("sync", "now", check=False).returncode == 16
+
+
 def no_string_token_or_word_stands_in_a_log_or_file(walk: Walk) -> None:
     logs = [walk.server.log().encode()]
     for daemon in (walk.desk, walk.laptop, walk.spare):
@@ -325,4 +344,5 @@ def test_two_laptops_share_one_memory_from_setup_to_recovery(walk: Walk) -> None
     a_lost_machine_is_shut_out_with_one_command(walk)
     a_revoked_machine_leaves_and_keeps_its_memories(walk)
     words_alone_bring_a_new_machine_everything(walk)
+    a_round_without_the_server_exits_with_the_code_of_the_table(walk)
     no_string_token_or_word_stands_in_a_log_or_file(walk)

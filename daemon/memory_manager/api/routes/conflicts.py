@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from aiohttp import web
@@ -19,6 +19,7 @@ from memory_manager.base.times import rfc3339
 from memory_manager.service.daemon import Daemon
 from memory_manager.sync.ledger import conflicts
 from memory_manager.sync.ledger.conflicts import ConflictedRecord, Sibling
+from memory_manager.sync.membership import names
 from memory_manager.sync.wire.envelope import Dot, dot_from_hex
 from memory_manager.vault.rows import MemoryChange, WriteOutcome
 from memory_manager.vault.transaction import Transaction
@@ -27,45 +28,51 @@ MAX_CONTENT_CHARACTERS: Final = 1_000_000
 MAX_LISTED: Final = 100
 
 
-def _sibling_json(sibling: Sibling) -> dict[str, object]:
+def _sibling_json(sibling: Sibling, called: Mapping[bytes, str]) -> dict[str, object]:
     contents = sibling.contents
     return {
         "revision": sibling.dot.hex(),
         "device": sibling.dot.device.hex(),
+        "device_name": called.get(sibling.dot.device),
         "shown": sibling.is_winner,
         "written_at": rfc3339(sibling.at_ms),
         "agent_id": sibling.writer.identity.agent_id,
+        "client": sibling.writer.client,
         "content": None if contents is None else contents.content,
         "path": None if contents is None else contents.path,
     }
 
 
-def _record_json(record: ConflictedRecord) -> dict[str, object]:
-    return {"id": record.id, "revisions": [_sibling_json(each) for each in record.siblings]}
+def _record_json(record: ConflictedRecord, called: Mapping[bytes, str]) -> dict[str, object]:
+    return {"id": record.id, "revisions": [_sibling_json(each, called) for each in record.siblings]}
 
 
 async def listed(request: web.Request) -> web.Response:
     """Memories with several current revisions; the one that recall shows comes first."""
     store = daemon_of(request).store()
 
-    def read(connection: Connection) -> tuple[list[ConflictedRecord], int]:
+    def read(connection: Connection) -> dict[str, object]:
+        called = names.read(connection)
         found = conflicts.listed(connection, limit=MAX_LISTED)
-        return found, conflicts.count(connection)
+        return {
+            "conflicts": [_record_json(each, called) for each in found],
+            "total": conflicts.count(connection),
+        }
 
-    found, total = await store.read(read)
-    return json_response({"conflicts": [_record_json(each) for each in found], "total": total})
+    return json_response(await store.read(read))
 
 
 async def get(request: web.Request) -> web.Response:
     memory_id = parse_memory_id(request.match_info["id"])
-    found = (
-        await daemon_of(request)
-        .store()
-        .read(lambda connection: conflicts.of_record(connection, memory_id))
-    )
+
+    def read(connection: Connection) -> dict[str, object] | None:
+        found = conflicts.of_record(connection, memory_id)
+        return None if found is None else _record_json(found, names.read(connection))
+
+    found = await daemon_of(request).store().read(read)
     if found is None:
         raise NotFound("This memory is not in conflict.", hint="See: memlocket conflicts")
-    return json_response(_record_json(found))
+    return json_response(found)
 
 
 async def keep(request: web.Request) -> web.Response:
