@@ -49,7 +49,7 @@ def test_the_verified_row_and_its_words_are_shown() -> None:
         ("ROSTER_CHANGED", "memlocket sync confirm ROSTER_CHANGED"),
         ("BREAKER", "memlocket sync confirm BREAKER"),
         ("ROLLBACK", "memlocket sync confirm ROLLBACK"),
-        ("REVOKED_DEVICE", "memlocket sync leave"),
+        ("REVOKED_DEVICE", "memlocket sync devices"),
         ("EQUIVOCATION", "memlocket sync evidence"),
         ("ENROL_AGAIN", "memlocket sync renew"),
         ("CHAIN_BREAK", "memlocket sync retry"),

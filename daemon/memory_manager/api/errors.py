@@ -245,11 +245,13 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "slot_damaged": 500,
     "sync_address_refused": 422,
     "sync_already_on": 409,
+    "sync_ca_file_refused": 422,
     "sync_malformed": 502,
     "sync_nothing_to_confirm": 409,
     "sync_off": 409,
     "sync_recovery_refused": 422,
     "sync_refused": 502,
+    "sync_registration_refused": 422,
     "sync_row_refused": 502,
     "sync_server_refused": 502,
     "sync_unreachable": 503,
@@ -265,6 +267,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "weak_passphrase": 422,
     "wrong_file": 500,
     "wrong_passphrase": 403,
+    "wrong_recovery_words": 403,
 }
 
 

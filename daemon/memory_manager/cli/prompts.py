@@ -10,6 +10,7 @@ import warnings
 from memory_manager.cli.errors import NotConfirmed, NoTerminal, Usage
 
 MAX_SECRET_BYTES = 4096
+WORD_COUNT = 24
 
 
 def has_terminal() -> bool:
@@ -35,18 +36,44 @@ def read_descriptor(descriptor: int) -> str:
     return text
 
 
-def ask_secret(label: str, descriptor: int | None = None) -> str:
-    """A secret from ``descriptor`` if one is given, else typed without echo."""
+def read_words(descriptor: int) -> str:
+    """24 recovery words from a descriptor, on one line or on several; Usage if it holds none."""
+    found: list[str] = []
+    try:
+        with os.fdopen(os.dup(descriptor), "rb") as stream:
+            while len(found) < WORD_COUNT and (line := stream.readline(MAX_SECRET_BYTES)):
+                found += line.decode("utf-8").split()
+    except OSError as error:
+        raise Usage(f"File descriptor {descriptor} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise Usage(f"File descriptor {descriptor} does not hold UTF-8 text.") from None
+    if not found:
+        raise Usage(f"Nothing to read on file descriptor {descriptor}.")
+    return " ".join(found)
+
+
+def ask_words(label: str, descriptor: int | None, option: str = "--words-fd") -> str:
+    """Recovery words from ``descriptor`` if one is given, else typed without echo."""
+    return ask_secret(label, option=option) if descriptor is None else read_words(descriptor)
+
+
+def ask_secret(
+    label: str, descriptor: int | None = None, *, option: str = "--passphrase-fd"
+) -> str:
+    """A secret from ``descriptor`` if one is given, else typed without echo.
+
+    ``option`` is what NoTerminal names as the way without a terminal.
+    """
     if descriptor is not None:
         return read_descriptor(descriptor)
     if not has_terminal():
-        raise NoTerminal()
+        raise _no_terminal(label, option)
     with warnings.catch_warnings():
         warnings.simplefilter("error", getpass.GetPassWarning)  # never with echo
         try:
             typed = getpass.getpass(f"{label}: ", stream=sys.stderr)
         except (getpass.GetPassWarning, EOFError):
-            raise NoTerminal() from None
+            raise _no_terminal(label, option) from None
     if not typed:
         raise NotConfirmed("Nothing was typed; nothing was changed.")
     return typed
@@ -60,6 +87,31 @@ def ask_new_passphrase(descriptor: int | None = None) -> str:
     if ask_secret("Again") != first:
         raise NotConfirmed("The two passphrases differ; nothing was changed.")
     return first
+
+
+def _no_terminal(label: str, option: str) -> NoTerminal:
+    if option == "--passphrase-fd":
+        return NoTerminal()
+    return NoTerminal(
+        f"There is no terminal to ask on: {label}.",
+        hint=f"Give it on a file descriptor: {option} 3 3<file",
+    )
+
+
+def decides(question: str, otherwise: str) -> bool:
+    """Yes or no, Enter is no; whatever else is typed is answered with ``otherwise`` and asked
+    again.
+    """
+    while True:
+        typed = ask_line(f"{question} [y/N] ").lower()
+        if typed in ("", "n", "no", "y", "yes"):
+            return typed in ("y", "yes")
+        print(otherwise, file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """A remark between two questions."""
+    print(text, file=sys.stderr)
 
 
 def agrees(question: str) -> bool:

@@ -13,6 +13,17 @@ TRIES_A_WORD = 3
 _CLEAR = "\x1b[2J\x1b[3J\x1b[H"  # screen and scrollback, cursor home
 
 
+def make_words() -> tuple[str, ...]:
+    """24 new words. They are worth nothing until the memory service is told of them, and until
+    then the old ones are the good ones.
+    """
+    from memory_manager.vault import recovery_words
+    from memory_manager.vault.kdf import KeyMaterial
+
+    with KeyMaterial() as made:
+        return recovery_words.words_of(made.keep(recovery_words.new_entropy()))
+
+
 def confirm_on_terminal(words: Sequence[str]) -> bool:
     """Show the words, take them off the screen, ask for three; False if one stays wrong."""
     from memory_manager.vault.recovery_words import positions_to_confirm

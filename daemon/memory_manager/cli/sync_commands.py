@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import cast
 
-from memory_manager.cli import prompts, sync_joining, sync_text
+from memory_manager.cli import prompts, sync_joining, sync_setup, sync_text
 from memory_manager.cli.arguments import (
     Commands,
     add_command,
@@ -27,6 +27,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "'verified up to row N' with six head words: two devices that show the same row and words\n"
         "have seen the same history.",
     )  # fmt: skip
+    sync_setup.register(actions, shared)
     sync_joining.register(actions, shared)
     _register_devices(actions, shared)
     for name, act, summary in (

@@ -1,4 +1,4 @@
-"""How a machine comes to share a memory: setup, join, approve, recover, and what belongs to them.
+"""How a machine comes to share the memory of others: join, approve, recover, and their kin.
 
 Words, tokens and enrolment strings are asked for or read from descriptors; none is an argument.
 """
@@ -14,9 +14,8 @@ from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import prompts, sync_text
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK, NotConfirmed, NoTerminal, Usage
+from memory_manager.cli.errors import EXIT_OK, Usage
 from memory_manager.cli.output import section
-from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
 from memory_manager.cli.sync_waiting import show_invitation, wait_for_welcome
 from memory_manager.client.memory_client import MemoryClient
 from memory_manager.client.sync_acts import JsonObject, SyncActs
@@ -24,36 +23,16 @@ from memory_manager.client.sync_acts import JsonObject, SyncActs
 
 def register(actions: Commands, shared: argparse.ArgumentParser) -> None:
     """The ways in, below ``memlocket sync``."""
-    _register_setup(actions, shared)
     _register_join(actions, shared)
     _register_recover(actions, shared)
 
 
-def _add_server(parser: argparse.ArgumentParser) -> None:
+def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("server", metavar="URL", help="e.g. https://sync.example.org:8443")
     parser.add_argument("--ca-file", type=Path, metavar="PATH", help="of a certificate of your own")
     parser.add_argument("--proxy", metavar="URL", help="no other proxy is ever used")
     parser.add_argument("--name", help="what the others call it (default: host name)")
     add_passphrase_fd(parser)
-
-
-def _register_setup(actions: Commands, shared: argparse.ArgumentParser) -> None:
-    setup = add_command(
-        actions, shared, "setup", run_setup, "make this the first device of a shared memory",
-        "Needs a registration token of the server. The recovery words of this vault become those\n"
-        "of the shared memory: with them, the server's address and the vault id a new machine\n"
-        "gets everything back when all devices are lost. The server stores ciphertext; it learns\n"
-        "when you write, how many rows and their padded sizes.",
-    )  # fmt: skip
-    _add_server(setup)
-    setup.add_argument("--server-key", metavar="HEX", help="refuse a server with another key")
-    setup.add_argument("--token-fd", type=int, metavar="N", help="registration token")
-    setup.add_argument("--words-fd", type=int, metavar="N", help="the present recovery words")
-    setup.add_argument("--recovery-fd", type=int, metavar="N", help="make new words, write them")
-    setup.add_argument(
-        "--without-recovery", action="store_true",
-        help="no words recover the shared memory; once every device is lost, it is lost",
-    )  # fmt: skip
 
 
 def _register_join(actions: Commands, shared: argparse.ArgumentParser) -> None:
@@ -63,7 +42,7 @@ def _register_join(actions: Commands, shared: argparse.ArgumentParser) -> None:
         "'memlocket sync approve'. The string is a secret for ten minutes. What this machine\n"
         "remembers already is kept and shared too. Of all this the server sees the machine's name.",
     )  # fmt: skip
-    _add_server(join)
+    add_server(join)
     join.add_argument("--invitation-fd", type=int, metavar="N", help="write the string there")
     join.add_argument("--no-qr", action="store_true", help="show no QR picture")
     approve = add_command(
@@ -83,10 +62,12 @@ def _register_recover(actions: Commands, shared: argparse.ArgumentParser) -> Non
         "recovery sheet. With a row number and its six head words from the sheet, a server that\n"
         "was set back is found out; with the words alone it is not.",
     )  # fmt: skip
-    _add_server(recover)
+    add_server(recover)
     recover.add_argument("--vault", required=True, metavar="ID", help="from the recovery sheet")
     recover.add_argument("--words-fd", type=int, metavar="N", help="read the words from there")
-    recover.add_argument("--server-key", metavar="HEX", help="refuse a server with another key")
+    recover.add_argument(
+        "--server-key", metavar="KEY", help="refuse another server: its six words, or hex"
+    )
     recover.add_argument(
         "--head", nargs=7, metavar=("ROW", *("WORD",) * 6), help="row and head words on the sheet"
     )
@@ -114,7 +95,7 @@ def _register_recover(actions: Commands, shared: argparse.ArgumentParser) -> Non
     add_passphrase_fd(words)
 
 
-def _server(arguments: argparse.Namespace, passphrase: str | None) -> dict[str, object]:
+def server_request(arguments: argparse.Namespace, passphrase: str | None) -> dict[str, object]:
     ca_file: Path | None = arguments.ca_file
     return {
         "server": arguments.server,
@@ -126,7 +107,7 @@ def _server(arguments: argparse.Namespace, passphrase: str | None) -> dict[str, 
     }
 
 
-def _passphrase(client: MemoryClient, context: Context, descriptor: int | None) -> str | None:
+def owner_passphrase(client: MemoryClient, context: Context, descriptor: int | None) -> str | None:
     """That of a vault that has one: it also opens the key that signs grants."""
     context.refuse_without_vault(client)
     vault = section(client.status(), "vault")
@@ -136,59 +117,13 @@ def _passphrase(client: MemoryClient, context: Context, descriptor: int | None) 
     return prompts.ask_secret("Passphrase", descriptor)
 
 
-def run_setup(arguments: argparse.Namespace, context: Context) -> int:
-    with context.client() as client:
-        passphrase = _passphrase(client, context, arguments.passphrase_fd)
-        token = prompts.ask_secret("Registration token of the server", arguments.token_fd)
-        if passphrase is not None:
-            client.unlock(passphrase)
-        words = None if arguments.without_recovery else _words_for_setup(arguments, client, context)
-        request = {
-            **_server(arguments, passphrase),
-            "registration_token": token,
-            "recovery_words": words,
-            "without_recovery": arguments.without_recovery,
-        }
-        answer = SyncActs(client.connection).set_up(request)
-    context.console.result(answer, sync_text.member("This memory is shared now.", answer))
-    context.console.note(sync_text.sheet(answer, with_words=words is not None))
-    context.console.note("Next, on your other machine: memlocket sync join URL")
-    return EXIT_OK
-
-
-def _words_for_setup(arguments: argparse.Namespace, client: MemoryClient, context: Context) -> str:
-    """The present words, or new ones that the owner has confirmed."""
-    if arguments.words_fd is not None:
-        return prompts.read_descriptor(arguments.words_fd)
-    if arguments.recovery_fd is None:
-        if not prompts.has_terminal():
-            raise NoTerminal(
-                "There is no terminal to ask for the recovery words.",
-                hint="Give --words-fd N, or --recovery-fd N for new ones, or --without-recovery.",
-            )
-        context.console.note(
-            "The 24 recovery words of this vault will also recover the shared memory."
-        )
-        if prompts.agrees("Do you have them at hand?"):
-            return prompts.ask_secret("The 24 recovery words")
-    answer = context.as_admin(client, client.new_recovery_words)
-    words = [str(word) for word in cast("list[object]", answer.get("recovery_words") or [])]
-    if arguments.recovery_fd is not None:
-        write_words(words, arguments.recovery_fd)
-    elif not confirm_on_terminal(words):
-        raise NotConfirmed("A word was wrong; nothing is shared yet. Run it again for new words.")
-    else:
-        client.confirm_recovery_words()
-    return " ".join(words)
-
-
 def run_join(arguments: argparse.Namespace, context: Context) -> int:
     if context.console.as_json and arguments.invitation_fd is None:
         raise Usage("--json needs --invitation-fd N: the string must not stand in the result.")
     with context.client() as client:
-        passphrase = _passphrase(client, context, arguments.passphrase_fd)
+        passphrase = owner_passphrase(client, context, arguments.passphrase_fd)
         acts = SyncActs(client.connection)
-        asked = acts.join(_server(arguments, passphrase))
+        asked = acts.join(server_request(arguments, passphrase))
         show_invitation(context, str(asked["invitation"]), arguments)
         answer = wait_for_welcome(context, acts, cast("int", asked["expires_in_seconds"]))
     context.console.result(answer, sync_text.member("This machine shares the memory now.", answer))
@@ -229,10 +164,10 @@ def revoke(
 
 def run_recover(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        passphrase = _passphrase(client, context, arguments.passphrase_fd)
-        words = prompts.ask_secret("The 24 words of the recovery sheet", arguments.words_fd)
+        passphrase = owner_passphrase(client, context, arguments.passphrase_fd)
+        words = prompts.ask_words("The 24 words of the recovery sheet", arguments.words_fd)
         request = {
-            **_server(arguments, passphrase),
+            **server_request(arguments, passphrase),
             "vault": arguments.vault,
             "recovery_words": words,
             **_noted_head(arguments.head),
@@ -262,7 +197,7 @@ def _noted_head(typed: list[str] | None) -> dict[str, object]:
 
 def run_renew(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        passphrase = _passphrase(client, context, arguments.passphrase_fd)
+        passphrase = owner_passphrase(client, context, arguments.passphrase_fd)
         answer = SyncActs(client.connection).renew(passphrase)
     context.console.result(answer, sync_text.member("Sync goes on under a new id.", answer))
     return EXIT_OK
@@ -289,7 +224,7 @@ def note_if_shared(context: Context, client: MemoryClient, text: str) -> None:
 
 def run_words(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        words = prompts.ask_secret("The 24 recovery words of this vault", arguments.words_fd)
+        words = prompts.ask_words("The 24 recovery words of this vault", arguments.words_fd)
         acts = SyncActs(client.connection)
         answer = context.as_admin(
             client, lambda: acts.replace_words(words), arguments.passphrase_fd

@@ -9,13 +9,22 @@ from memory_manager.cli.output import counted, entries, facts, local_time, secti
 
 _Entry = Mapping[str, object]
 _ID_DIGITS = 8
+_OPERATIONS = {
+    "add": "added",
+    "revoke": "revoked",
+    "rotate": "new key",
+    "grant_key": "new grant key",
+    "leave": "left",
+    "fork_close": "goes on under a new id",
+}
 _WAYS_ON = {
     "BREAKER": "memlocket sync devices, then: memlocket sync confirm BREAKER",
     "CLONED": "memlocket sync retry, once only one copy is left",
-    "ENROL_AGAIN": "memlocket sync renew; after a restored backup: memlocket sync join URL",
+    "ENROL_AGAIN": "memlocket sync join URL, then: memlocket sync revoke {device} (its old entry)\n"
+    "        where no backup was restored, without another machine: memlocket sync renew",
     "EQUIVOCATION": "memlocket sync evidence FILE",
     "FORK": "memlocket sync retry",
-    "REVOKED_DEVICE": "memlocket sync leave, if it is this device",
+    "REVOKED_DEVICE": "memlocket sync devices, then: memlocket sync retry",
     "ROLLBACK": "memlocket sync confirm ROLLBACK",
     "ROSTER_CHANGED": "memlocket sync devices, then: memlocket sync confirm ROSTER_CHANGED",
 }
@@ -45,7 +54,8 @@ def status(answer: _Entry) -> str:
         )
     )  # fmt: skip
     stopped = sync.get("state") == "stopped"
-    return "\n".join([text, *(_alarm(alarm, stopped) for alarm in entries(sync, "alarms"))])
+    shown = [_alarm(alarm, sync, stopped=stopped) for alarm in entries(sync, "alarms")]
+    return "\n".join([text, *shown])
 
 
 def line(sync: _Entry) -> str | None:
@@ -60,16 +70,46 @@ def line(sync: _Entry) -> str | None:
     return f"{state}, {counted(waiting, 'row')} to be sent" if waiting else str(state)
 
 
-def _alarm(alarm: _Entry, stopped: bool) -> str:
-    where = ", ".join(
-        f"{name} {str(alarm[name])[:_ID_DIGITS]}" for name in ("device", "n") if alarm.get(name)
-    )
-    place = f" ({where.replace('n ', 'row ')})" if where else ""
+def _alarm(alarm: _Entry, sync: _Entry, *, stopped: bool) -> str:
+    device, names = str(alarm.get("device") or ""), _names(sync)
+    where = [f"device {_called(device, names)}"] if device else []
+    where += [f"row {alarm['n']}"] if alarm.get("n") else []
+    place = f" ({', '.join(where)})" if where else ""
     when = local_time(alarm["at"]) if alarm.get("at") else ""
-    said = f"! {alarm.get('code')}{place} {when}".rstrip() + f"\n  {alarm.get('advice')}"
+    said = [f"! {alarm.get('code')}{place} {when}".rstrip(), f"  {alarm.get('advice')}"]
+    said += [f"  {change}" for change in changes(alarm, sync)]
+    if alarm.get("seen"):
+        said += [f"  expected: {alarm.get('expected')}", f"  seen:     {alarm.get('seen')}"]
     if stopped:
-        said += f"\n  Next: {_WAYS_ON.get(str(alarm.get('code')), 'memlocket sync retry')}"
+        way = _WAYS_ON.get(str(alarm.get("code")), "memlocket sync retry")
+        if alarm.get("code") == "REVOKED_DEVICE" and device == sync.get("device"):
+            way = "memlocket sync leave"
+        said.append("  Next: " + way.format(device=device[:_ID_DIGITS]))
+    return "\n".join(said)
+
+
+def changes(alarm: _Entry, sync: _Entry) -> list[str]:
+    """What another device did to the device list, one line each."""
+    names = _names(sync)
+    said: list[str] = []
+    for change in str(alarm.get("changes") or "").split("; "):
+        act, _, by = change.partition(" by ")
+        operation, _, target = act.partition(" ")
+        if operation:
+            author = "the recovery words" if by == "words" else _called(by, names)
+            whom = f": {_called(target, names)}" if target else ""
+            said.append(f"{_OPERATIONS.get(operation, operation)}{whom} by {author}")
     return said
+
+
+def _names(sync: _Entry) -> Mapping[str, str]:
+    known = {str(each.get("id")): each for each in entries(sync, "devices")}
+    return {device: str(each["name"]) for device, each in known.items() if each.get("name")}
+
+
+def _called(device: str, names: Mapping[str, str]) -> str:
+    short = device[:_ID_DIGITS]
+    return f"{names[device]} ({short})" if device in names else short
 
 
 def _progress(sync: _Entry) -> str | None:
@@ -104,6 +144,11 @@ def member(headline: str, answer: _Entry) -> str:
             ),
         )
     )
+
+
+def server_words(answer: _Entry) -> str:
+    """Six words of a server's key."""
+    return " ".join(_texts(answer, "server_words"))
 
 
 def sheet(answer: _Entry, *, with_words: bool) -> str:

@@ -85,6 +85,15 @@ class MemoryClient:
         """New words instead of the old ones; they stand in this answer and nowhere else."""
         return self._post("/v1/vault/recovery", {}, KEY_DERIVATION_TIMEOUT_SECONDS)
 
+    def take_recovery_words(self, words: str, *, confirmed: bool) -> JsonObject:
+        """These words, made and shown here, instead of the old ones."""
+        body: JsonObject = {"recovery_words": words, "confirmed": confirmed}
+        return self._post("/v1/vault/recovery", body, KEY_DERIVATION_TIMEOUT_SECONDS)
+
+    def require_owner_for_words(self) -> JsonObject:
+        """Nothing is changed; PassphraseRequired where ``take_recovery_words`` would raise it."""
+        return self._post("/v1/vault/recovery", {"only_check_owner": True})
+
     def confirm_recovery_words(self) -> JsonObject:
         return self._post("/v1/vault/recovery/confirm", {})
 

@@ -21,6 +21,10 @@ class SyncActs:
     def status(self) -> JsonObject:
         return self._get("/v1/sync/status")
 
+    def look_at_server(self, request: JsonObject) -> JsonObject:
+        """Key and six words of a server that this vault does not have yet."""
+        return self._post("/v1/sync/server", request)
+
     def set_up(self, request: JsonObject) -> JsonObject:
         return self._post("/v1/sync/setup", request)
 

@@ -139,6 +139,7 @@ class WrongPassphrase(VaultError):
 class WrongRecoveryWords(WrongPassphrase):
     """Not 24 words of the list with a right checksum, or not the words of this vault."""
 
+    code = "wrong_recovery_words"
     title = "Wrong recovery words"
     default_message = "The recovery words are wrong."
 

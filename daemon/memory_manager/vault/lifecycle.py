@@ -113,6 +113,10 @@ class VaultLifecycle(VaultGate):
     def new_recovery_words(self) -> tuple[str, ...]:
         return owner_acts.issue_recovery_words(self)
 
+    def take_recovery_words(self, words: Sequence[str] | str, *, confirmed: bool) -> VaultStatus:
+        owner_acts.take_recovery_words(self, words, confirmed=confirmed)
+        return self.status()
+
     def confirm_recovery(self) -> VaultStatus:
         owner_acts.confirm_recovery(self)
         return self.status()

@@ -98,6 +98,17 @@ def issue_recovery_words(gate: VaultGate) -> tuple[str, ...]:
         return words
 
 
+def take_recovery_words(gate: VaultGate, words: Sequence[str] | str, *, confirmed: bool) -> None:
+    """Words that were made and shown elsewhere, instead of the old ones, which end only now."""
+    with gate.owner_act() as session:
+        keys = session.keys
+        with kdf.KeyMaterial() as made:
+            entropy = made.keep(recovery_words.entropy_of(words))
+            changed = credential_slots.put_recovery(keys.slot_file, keys.luk, entropy)
+        _store(gate, session, changed)
+        _note_recovery(session, RecoveryState.CONFIRMED if confirmed else RecoveryState.UNCONFIRMED)
+
+
 def confirm_recovery(gate: VaultGate) -> None:
     """The user has shown that the words are written down."""
     with gate.owner_act() as session:
@@ -160,11 +171,16 @@ def renew_device(gate: VaultGate) -> None:
 
 
 def check_recovery_words(gate: VaultGate, words: Sequence[str] | str) -> None:
-    """WrongRecoveryWords unless these words open this vault."""
+    """WrongRecoveryWords unless these words open this vault.
+
+    Whoever can give them has written them down: they count as confirmed from now on.
+    """
     with gate.transition() as session:
         if session is None:
             raise VaultLocked(LockReason.USER)
         kdf.wipe(RecoveryWords(words).open(session.keys.slot_file))
+        if session.recovery is RecoveryState.UNCONFIRMED and not session.read_only:
+            _note_recovery(session, RecoveryState.CONFIRMED)
 
 
 def _mint_device(

@@ -47,7 +47,10 @@ def entropy_of(words: str | Sequence[str]) -> bytearray:
     text = words if isinstance(words, str) else " ".join(words)
     parts = unicodedata.normalize("NFKD", text).lower().split()
     if len(parts) != WORD_COUNT:
-        raise WrongRecoveryWords(f"Recovery words are {WORD_COUNT} words.")
+        raise WrongRecoveryWords(f"Recovery words are {WORD_COUNT} words; these are {len(parts)}.")
+    unknown = [at for at, word in enumerate(parts, 1) if word not in word_list()]
+    if unknown:
+        raise WrongRecoveryWords(f"Word {unknown[0]} is not on the list of recovery words.")
     try:
         return bytearray(_codec().to_entropy(parts))
     except (ValueError, LookupError):

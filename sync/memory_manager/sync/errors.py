@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import ClassVar
 
 from memory_manager.base.errors import MemlocketError, Outcome
@@ -55,6 +56,17 @@ class SyncRefused(MemlocketError):
         self.reason = reason
         self.device = device
         self.n = n
+
+
+class ServerKeyChanged(SyncRefused):
+    """Another key than the expected one: ``expected`` and ``seen`` are their six words."""
+
+    def __init__(self, expected: Sequence[str], seen: Sequence[str]) -> None:
+        self.expected, self.seen = " ".join(expected), " ".join(seen)
+        super().__init__(
+            SyncCode.SERVER_KEY,
+            f"The server has another key. Expected: {self.expected}. Seen: {self.seen}.",
+        )
 
 
 class RowRefused(MemlocketError):

@@ -258,10 +258,13 @@ def test_head_words_and_row_go_together(n: int | None, words: list[str]) -> None
         parse_noted_head(n, words)
 
 
-def test_a_server_key_has_64_hex_digits() -> None:
+def test_a_server_key_has_64_hex_digits_or_six_words() -> None:
     with pytest.raises(InvalidInput):
         parse_server_key("ab")
     assert parse_server_key(" " + "ab" * 32) == b"\xab" * 32
+    assert parse_server_key(" One two three four five six") == tuple(
+        "one two three four five six".split()
+    )
 
 
 async def test_a_restored_vault_may_join_as_a_new_device_and_keeps_what_it_verified(

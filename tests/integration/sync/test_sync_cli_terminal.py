@@ -34,10 +34,13 @@ def test_setup_and_enrolment_on_terminals(
 ) -> None:
     server, desk, laptop = machines
     setup = Terminal([*COMMAND, "sync", "setup", server.url, "--name", "desk"], desk.env)
+    setup.expect("six words")
     setup.expect("Passphrase:")
     setup.type(PASSPHRASE)
-    setup.expect("Registration token")
-    setup.type(server.registration_token())
+    setup.expect("the old ones end")
+    setup.expect("at hand")
+    setup.type("abandon ability able")
+    setup.expect("next prompt")
     setup.expect("at hand")
     setup.type("n")
     setup.expect("written them down")
@@ -45,7 +48,14 @@ def test_setup_and_enrolment_on_terminals(
     setup.type("")
     for _ in range(3):
         setup.type(words[int(setup.expect(r"Word (\d+):")[1])])
+    setup.expect("Registration token")
+    setup.type("mlkreg-of-another-server")
+    setup.expect("wrong, used up or older")
+    setup.expect("Registration token")
+    setup.type(server.registration_token())
     assert setup.wait() == 0
+    assert f"memlocket sync join {server.url}" in setup.screen
+    assert desk.status()["vault"]["recovery"] == "confirmed"
     assert "On your recovery sheet" in setup.screen
 
     join = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)

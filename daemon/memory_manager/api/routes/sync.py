@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -21,6 +22,7 @@ from memory_manager.sync.membership.founding import ServerAddress, parse_server_
 from memory_manager.sync.membership.membership import Membership
 from memory_manager.sync.membership.recovering import parse_noted_head, parse_vault_id
 from memory_manager.sync.service import SyncService
+from memory_manager.sync.wire import labels
 from memory_manager.vault.grant_signing import grant_public_key
 from memory_manager.vault.owner_acts import check_recovery_words, renew_device
 
@@ -68,14 +70,26 @@ async def status(request: web.Request) -> web.Response:
     return json_response({"sync": await _sync(request).fresh_status()})
 
 
+async def look_at_server(request: web.Request) -> web.Response:
+    """Which key a server shows to a vault that has none yet; SyncAlreadyOn for one that has."""
+    fields = Fields.of_body(call_of(request).json_object())
+    address = _address(fields)
+    fields.check()
+    key = await _membership(request).look_at_server(address)
+    return json_response({"server_key": key.hex(), "server_words": list(labels.server_words(key))})
+
+
 async def set_up(request: web.Request) -> web.Response:
     """Create the vault on a server with this device as its first.
 
-    The words must be those that open this vault; ``without_recovery`` says plainly that none will.
+    The words must be those that open this vault; with ``new_words`` they take the place of those
+    as soon as the shared vault is there, and not before. ``without_recovery`` says plainly that no
+    words will. Servers that let everybody in need no ``registration_token``.
     """
     fields = Fields.of_body(call_of(request).json_object())
     address, name = _address(fields), _name(fields)
-    token = fields.required_text("registration_token", limit=MAX_SECRET_CHARACTERS)
+    token = fields.text("registration_token", limit=MAX_SECRET_CHARACTERS) or ""
+    new_words, confirmed = fields.flag("new_words"), fields.flag("words_confirmed")
     words = fields.text("recovery_words", limit=MAX_SECRET_CHARACTERS)
     passphrase = fields.text("passphrase", limit=MAX_SECRET_CHARACTERS)
     without = fields.flag("without_recovery")
@@ -85,10 +99,16 @@ async def set_up(request: web.Request) -> web.Response:
     daemon, membership = daemon_of(request), _membership(request)
     grant = await _admin(daemon, passphrase)
     if words is not None:
-        await asyncio.to_thread(check_recovery_words, daemon.lifecycle, words)
+        if new_words:
+            await daemon.require_present_owner()
+        else:
+            await asyncio.to_thread(check_recovery_words, daemon.lifecycle, words)
     member = await membership.set_up(
         address, token, name=name, grant=grant, words=None if without else words
     )
+    if words is not None and new_words:
+        take = partial(daemon.lifecycle.take_recovery_words, words, confirmed=confirmed)
+        await asyncio.to_thread(take)
     return json_response(member.as_json(), status=201)
 
 
@@ -282,6 +302,7 @@ async def evidence(request: web.Request) -> web.Response:
 
 ROUTES: Final = (
     Route("GET", "/sync/status", status, Access.OWNER),
+    Route("POST", "/sync/server", look_at_server, Access.OWNER),
     Route("POST", "/sync/setup", set_up, Access.OWNER),
     Route("POST", "/sync/join", join, Access.OWNER),
     Route("POST", "/sync/join/look", look_for_welcome, Access.OWNER),

@@ -65,8 +65,25 @@ async def change_passphrase(request: web.Request) -> web.Response:
 
 
 async def new_recovery_words(request: web.Request) -> web.Response:
-    """New words instead of the old ones; they stand in this answer and nowhere else."""
-    words = await asyncio.to_thread(daemon_of(request).lifecycle.new_recovery_words)
+    """New words instead of the old ones; they stand in this answer and nowhere else.
+
+    With ``recovery_words`` those, which the caller has made and shown: the old ones end only when
+    the owner has the new ones. ``only_check_owner`` changes nothing: it says whether the act would
+    be allowed now.
+    """
+    call, daemon = call_of(request), daemon_of(request)
+    fields = Fields.of_body(call.json_object() if call.body else {})
+    given = fields.text("recovery_words", limit=MAX_PASSPHRASE_CHARACTERS)
+    confirmed, only_asks = fields.flag("confirmed"), fields.flag("only_check_owner")
+    fields.check()
+    lifecycle = daemon.lifecycle
+    if only_asks:
+        await daemon.require_present_owner()
+        return _vault_answer(request)
+    if given is not None:
+        await asyncio.to_thread(lifecycle.take_recovery_words, given, confirmed=confirmed)
+        return _vault_answer(request)
+    words = await asyncio.to_thread(lifecycle.new_recovery_words)
     return json_response({"recovery_words": list(words)})
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from memory_manager.base.errors import MemlocketError, Outcome
 from memory_manager.sync.engine.errors import SyncServerRefused, SyncUnreachable
-from memory_manager.sync.errors import MalformedMessage, SyncCode, SyncRefused
+from memory_manager.sync.errors import MalformedMessage, ServerKeyChanged, SyncCode, SyncRefused
 from memory_manager.vault.errors import VaultError
 
 EVICTED: Final = "SESSION_EPOCH"
@@ -161,7 +161,7 @@ _ADVICE: Final[Mapping[str, tuple[Reaction, str]]] = MappingProxyType(
         ENROL_AGAIN: (
             Reaction.RETRY,
             "This vault was restored from a backup or has lost its newest state: let this device"
-            " join again as a new one.",
+            " join again as a new one, and revoke its old entry then.",
         ),
         "TOO_LARGE": (
             Reaction.AGAIN,
@@ -184,11 +184,23 @@ _ADVICE: Final[Mapping[str, tuple[Reaction, str]]] = MappingProxyType(
         LOCAL_ERROR: (Reaction.AGAIN, "Something went wrong on this device; sync tries again."),
     }
 )
+_STRANGER: Final = frozenset({"LOGIN", "UNKNOWN_DEVICE", "NOT_FOUND"})
+"""How a server answers a device it has never seen."""
+_UNKNOWN_HERE: Final = (
+    "The server does not know this device; was it set back, or does it answer under another"
+    " address? Ask its owner; nothing here is lost."
+)
+THIS_ONE_REVOKED: Final = (
+    "This device was shut out by another one: it gets and sends nothing any more. Its memories"
+    " stay here; 'memlocket sync leave' ends sync on this machine."
+)
 _STOPPING_STATUS: Final = frozenset({403, 409, 422})
 
 
-def advice(code: str) -> str:
-    """One sentence for a code."""
+def advice(code: str, answer: object = None) -> str:
+    """One sentence for a code; ``answer`` is the server's own, if it gave one."""
+    if code == SyncCode.SERVER_REFUSED and answer in _STRANGER:
+        return _UNKNOWN_HERE
     known = _ADVICE.get(code) or _ADVICE[SyncCode.SERVER_REFUSED]
     return known[1]
 
@@ -202,6 +214,12 @@ def finding_of(error: Exception) -> Finding:
     """What an exception of a round means."""
     if isinstance(error, RoundStopped):
         return error.finding
+    if isinstance(error, ServerKeyChanged):
+        return Finding(
+            error.reason.value,
+            reaction(error.reason.value),
+            detail={"expected": error.expected, "seen": error.seen},
+        )
     if isinstance(error, SyncRefused):
         code = error.reason.value
         return Finding(code, reaction(code), error.device, error.n)

@@ -26,13 +26,14 @@ from memory_manager.sync.engine.transport import (
     Limits,
     Transport,
 )
-from memory_manager.sync.errors import MalformedMessage, SyncCode, SyncRefused
+from memory_manager.sync.errors import MalformedMessage, ServerKeyChanged, SyncCode, SyncRefused
 from memory_manager.sync.wire.framing import (
     Page,
     Push,
     pack_push,
     unpack_page,
 )
+from memory_manager.sync.wire.labels import server_words
 from memory_manager.sync.wire.log import LOGIN_ACTION_DELETE, LOGIN_ACTION_SESSION, login_bytes
 from memory_manager.sync.wire.roster import SignedEntry
 from memory_manager.sync.wire.roster_json import entry_json
@@ -247,7 +248,9 @@ class SyncClient:
         vault, device = self._who()
         nonce, key = await self._challenge(vault, device)
         if key != self._pin:
-            raise SyncRefused(SyncCode.SERVER_KEY)
+            if self._pin is None:
+                raise RuntimeError("a login needs an identity")
+            raise ServerKeyChanged(server_words(self._pin), server_words(key))
         document = {
             "vault": vault.hex(),
             "device": device.hex(),

@@ -54,8 +54,12 @@ def base_url(text: str) -> str:
     except (ValueError, KeyError):
         raise SyncAddressRefused from None
     name = parts.hostname
-    if not name or parts.username or parts.query or parts.fragment or parts.path not in ("", "/"):
-        raise SyncAddressRefused
+    if not name or parts.username:
+        raise SyncAddressRefused("The address of a sync server is https://, a name and a port.")
+    if parts.query or parts.fragment or parts.path not in ("", "/"):
+        raise SyncAddressRefused(
+            "The address of a sync server ends with its port: no path is allowed behind it."
+        )
     if parts.scheme != "https" and not _is_this_machine(name):
         raise SyncAddressRefused
     shown = f"[{name}]" if ":" in name else name

@@ -3,9 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from memory_manager.base.errors import MemlocketError, Outcome
+
+_SAID: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "REGISTRATION": (
+            "The registration token is wrong, used up or older than a week.",
+            "Make one where the server runs: memlocket server token --data FOLDER",
+        ),
+        "LOGIN": (
+            "The server does not know this device or this vault, or it answers under another"
+            " address than the one its owner gave it.",
+            "Was it set back to an older state? Else use the address of its --public-host.",
+        ),
+        "UNKNOWN_DEVICE": (
+            "The server does not know this device; was it set back to an older state?",
+            "Ask its owner. If it stays so: memlocket sync leave --anyway, then join again.",
+        ),
+        "REVOKED_DEVICE": (
+            "This device was shut out by another one.",
+            "Its memories stay here. To end sync here: memlocket sync leave",
+        ),
+        "RATE": (
+            "The server asks for patience: there were many requests in a short time.",
+            "Try again in some minutes.",
+        ),
+        "QUOTA": (
+            "The server has no room left for this vault.",
+            "Ask its owner.",
+        ),
+    }
+)
+"""Codes of the protocol that an owner meets, in words, each with the next step."""
 
 
 class SyncUnreachable(MemlocketError):
@@ -19,10 +51,25 @@ class SyncUnreachable(MemlocketError):
     default_hint = "Memlocket tries again by itself."
 
     def __init__(
-        self, message: str | None = None, *, retry_after_seconds: float | None = None
+        self,
+        message: str | None = None,
+        *,
+        hint: str | None = None,
+        retry_after_seconds: float | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, hint=hint)
         self.retry_after_seconds = retry_after_seconds
+
+
+class CaFileRefused(MemlocketError):
+    """The file with the certificates of a server is missing, private to others, or holds none."""
+
+    code = "sync_ca_file_refused"
+    title = "Unusable certificate file"
+    outcome = Outcome.ASK_USER
+    exit_code = 5
+    default_message = "The file given as --ca-file holds no certificate."
+    default_hint = "Give the PEM file of the certificate, not that of its key."
 
 
 class SyncServerRefused(MemlocketError):
@@ -42,11 +89,22 @@ class SyncServerRefused(MemlocketError):
         *,
         retry_after_seconds: float | None = None,
     ) -> None:
-        super().__init__(f"The sync server refused the request: {reason}.")
+        said, hint = _SAID.get(reason, (f"The sync server refused the request: {reason}.", None))
+        super().__init__(said, hint=hint)
         self.reason = reason
         self.status = status
         self.details = details or {}
         self.retry_after_seconds = retry_after_seconds
+
+
+class RegistrationRefused(SyncServerRefused):
+    """The server makes no new vault for this registration token, or for none."""
+
+    code = "sync_registration_refused"
+    title = "Registration refused"
+
+    def __init__(self, status: int) -> None:
+        super().__init__("REGISTRATION", status)
 
 
 class SyncAddressRefused(MemlocketError):
@@ -57,6 +115,7 @@ class SyncAddressRefused(MemlocketError):
     outcome = Outcome.ASK_USER
     exit_code = 2
     default_message = "The address of a sync server starts with https:// off this machine."
+    default_hint = "It looks like https://sync.example.org:8443"
 
 
 class SyncOff(MemlocketError):

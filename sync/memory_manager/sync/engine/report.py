@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from memory_manager.base.times import rfc3339
-from memory_manager.sync.engine.advice import ENROL_AGAIN, Finding, advice
+from memory_manager.sync.engine.advice import ENROL_AGAIN, THIS_ONE_REVOKED, Finding, advice
 from memory_manager.sync.engine.connection import host_of
 from memory_manager.sync.engine.parts import Progress, RosterCache
 from memory_manager.sync.engine.proofs import EVIDENCE
+from memory_manager.sync.errors import SyncCode
 from memory_manager.sync.ledger import alarms, conflicts, outbox, quarantine, seeding, state
 from memory_manager.sync.ledger.alarms import Alarm
 from memory_manager.sync.ledger.seeding import SeedingProgress
 from memory_manager.sync.ledger.state import SyncState
+from memory_manager.sync.membership import names
 from memory_manager.sync.wire.log import head_words
 from memory_manager.sync.wire.roster import Roster
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
-_SHOWN_DETAIL = frozenset({"changes", "answer"})
+_SHOWN_DETAIL = frozenset({"changes", "answer", "expected", "seen"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Snapshot:
     quarantined: dict[str, int]
     conflicts: int
     alarms: tuple[Alarm, ...]
+    names: Mapping[bytes, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ def read_snapshot(connection: Connection, cache: RosterCache) -> Snapshot | None
         quarantine.by_code(connection),
         conflicts.count(connection),
         tuple(alarms.listed(connection)),
+        names.read(connection),
     )
 
 
@@ -94,7 +99,12 @@ def status_json(snapshot: Snapshot | None, live: Live) -> dict[str, object]:
         "next_try_at": None if live.retry_at_ms is None else rfc3339(live.retry_at_ms),
         "epoch": roster.epoch,
         "devices": [
-            {"id": member.id.hex(), "role": member.role.value, "active": member.is_active}
+            {
+                "id": member.id.hex(),
+                "name": snapshot.names.get(member.id),
+                "role": member.role.value,
+                "active": member.is_active,
+            }
             for member in roster.members.values()
         ],
     }
@@ -146,6 +156,10 @@ def _alarms(snapshot: Snapshot, live: Live) -> list[dict[str, object]]:
         )
     if snapshot.must_enrol_again:
         found.insert(0, _alarm(ENROL_AGAIN, None, snapshot.state.device, None, {}))
+    own = (None, snapshot.state.device.hex())
+    for alarm in found:
+        if alarm["code"] == SyncCode.REVOKED_DEVICE and alarm["device"] in own:
+            alarm.update(device=snapshot.state.device.hex(), advice=THIS_ONE_REVOKED)
     return found
 
 
@@ -157,7 +171,7 @@ def _alarm(
         "at": None if at_ms is None else rfc3339(at_ms),
         "device": None if device is None else device.hex(),
         "n": n,
-        "advice": advice(code),
+        "advice": advice(code, detail.get("answer")),
         "evidence": EVIDENCE in detail,
         **{name: detail[name] for name in _SHOWN_DETAIL if name in detail},
     }

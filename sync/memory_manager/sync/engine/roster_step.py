@@ -17,7 +17,7 @@ from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import roster_log
 from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.following import adopt_rotation, follow
-from memory_manager.sync.wire.roster import Roster, SignedEntry
+from memory_manager.sync.wire.roster import Role, Roster, SignedEntry
 
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
@@ -89,10 +89,8 @@ def _ask_owner(newer: tuple[SignedEntry, ...], after: Roster, us: bytes) -> None
     asked = [change for change in changes(newer, us) if not change.is_harmless]
     if not asked:
         return
-    said = "; ".join(
-        change.op.value if change.target is None else f"{change.op.value} {change.target.hex()}"
-        for change in asked
-    )
+    recovery = {member.id for member in after.members.values() if member.role is Role.RECOVERY}
+    said = "; ".join(change.said(recovery) for change in asked)
     raise RoundStopped(
         Finding(
             SyncCode.ROSTER_CHANGED.value,

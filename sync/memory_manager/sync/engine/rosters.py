@@ -7,12 +7,15 @@ whether the owner is asked first.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container
 from typing import Any, Final
 
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.wire import canonical
 from memory_manager.sync.wire.roster import Operation, SignedEntry
 
+WORDS: Final = "words"
+"""Stands for a device of recovery words where an author is told."""
 HARMLESS: Final = frozenset({Operation.LEAVE, Operation.ROTATE})
 """They add nobody and take nothing from anybody but their author."""
 
@@ -29,6 +32,12 @@ class Change:
     @property
     def is_harmless(self) -> bool:
         return self.op in HARMLESS
+
+    def said(self, recovery: Container[bytes]) -> str:
+        """One line of hex ids: ``add TARGET by AUTHOR``, ``by words`` for one of ``recovery``."""
+        by = WORDS if self.by in recovery else self.by.hex()
+        target = "" if self.target is None else f" {self.target.hex()}"
+        return f"{self.op.value}{target} by {by}"
 
 
 def changes(entries: tuple[SignedEntry, ...], us: bytes) -> tuple[Change, ...]:

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import aiohttp
 
 from memory_manager.sync.engine.connection import base_url
-from memory_manager.sync.engine.errors import SyncServerRefused, SyncUnreachable
+from memory_manager.sync.engine.errors import CaFileRefused, SyncServerRefused, SyncUnreachable
 from memory_manager.sync.wire.framing import MAX_PULL_BYTES
 
 MAX_ANSWER_BYTES: Final = 1 << 20
@@ -51,13 +51,13 @@ class Transport:
         proxy: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """SyncAddressRefused for an address that is not used; OSError for an unusable CA file."""
+        """SyncAddressRefused for an address that is not used, CaFileRefused."""
         self._base = base_url(url)
         self._proxy = proxy
         self._limits = limits or Limits()
         self._tls: ssl.SSLContext | bool = True
         if self._base.startswith("https://"):
-            self._tls = ssl.create_default_context(cafile=ca_file)
+            self._tls = _certificates(ca_file)
             self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -96,7 +96,7 @@ class Transport:
             ) as answer:
                 return await _body(answer, expects, limit)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SyncUnreachable(_why(error)) from None
+            raise _why(error) from None
 
     @contextlib.asynccontextmanager
     async def pokes(
@@ -117,7 +117,7 @@ class Transport:
                 raise SyncServerRefused("SESSION_EPOCH", error.status) from None
             raise SyncUnreachable from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SyncUnreachable(_why(error)) from None
+            raise _why(error) from None
 
     async def close(self) -> None:
         """Whatever still waits for an answer, or asks later, gets SyncUnreachable."""
@@ -148,6 +148,15 @@ class Transport:
             sock_connect=limits.connect_seconds,
             sock_read=max(seconds or 0.0, limits.read_seconds),
         )
+
+
+def _certificates(ca_file: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        raise CaFileRefused from None
+    except OSError as error:
+        raise CaFileRefused(f"The certificate file cannot be read: {error.strerror}.") from None
 
 
 async def _body(answer: aiohttp.ClientResponse, expects: str, limit: int) -> bytes:
@@ -214,12 +223,28 @@ def _retry_after(value: str | None) -> float | None:
     return min(float(digits), MAX_RETRY_AFTER_SECONDS)
 
 
-def _why(error: BaseException) -> str | None:
+def _why(error: BaseException) -> SyncUnreachable:
+    """What went wrong, with the step that would help the owner while setting up."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "The server's certificate is not accepted."
+        return SyncUnreachable(
+            "The server's certificate is not accepted.",
+            hint="A certificate of your own: give its file with --ca-file.",
+        )
+    if isinstance(error, aiohttp.ClientSSLError):
+        return SyncUnreachable(
+            "The server does not speak TLS at this address.",
+            hint="Check scheme and port; a server without TLS is used on this machine only.",
+        )
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError) or (
+        isinstance(error, aiohttp.ClientResponseError)
+    ):
+        return SyncUnreachable(
+            "The server broke off; perhaps it speaks TLS where http:// was given, or is another.",
+            hint="Check scheme and port.",
+        )
     if isinstance(error, OSError) and not isinstance(error, TimeoutError):
-        return "The sync server cannot be reached."
-    return None
+        return SyncUnreachable("The sync server cannot be reached.")
+    return SyncUnreachable()
 
 
 def _no_redirects() -> aiohttp.TraceConfig:

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from memory_manager.base.errors import InvalidInput
 from memory_manager.sync.engine import own_state
+from memory_manager.sync.engine.answers import Created
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.connection import ServerConnection, base_url
-from memory_manager.sync.errors import SyncCode, SyncRefused
+from memory_manager.sync.engine.errors import (
+    RegistrationRefused,
+    SyncServerRefused,
+    SyncUnreachable,
+)
+from memory_manager.sync.errors import ServerKeyChanged, SyncCode, SyncRefused
 from memory_manager.sync.ledger import state
 from memory_manager.sync.ledger.founding import enrol_again, turn_on
 from memory_manager.sync.membership import names, roster_entries
@@ -27,15 +33,21 @@ from memory_manager.vault import kdf
 if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
+NOT_YET_HINT: Final = (
+    "Check the address and its port, and whether the server runs; then run this again."
+)
 KEY_DIGITS: Final = 2 * labels.HASH_BYTES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where the server is and, if the owner named it, its key. ``proxy`` is the owner's word."""
+    """Where the server is and, if the owner named it, its key or the six words of it.
+
+    ``proxy`` is the owner's word.
+    """
 
     url: str
-    key: bytes | None = None
+    key: bytes | tuple[str, ...] | None = None
     ca_file: str | None = None
     proxy: str | None = None
 
@@ -62,14 +74,19 @@ class Enrolled:
         }
 
 
-def parse_server_key(text: str) -> bytes:
-    """64 hex digits; InvalidInput otherwise."""
+def parse_server_key(text: str) -> bytes | tuple[str, ...]:
+    """64 hex digits or six words; InvalidInput otherwise."""
+    words = tuple(text.lower().split())
+    if len(words) == len(labels.word_indices(bytes(labels.HASH_BYTES))):
+        return words
     try:
         key = bytes.fromhex(text.strip())
     except ValueError:
         key = b""
     if len(key) != labels.HASH_BYTES:
-        raise InvalidInput(f"A server key has {KEY_DIGITS} hex digits.", field="server_key")
+        raise InvalidInput(
+            f"A server key is six words or {KEY_DIGITS} hex digits.", field="server_key"
+        )
     return key
 
 
@@ -85,10 +102,12 @@ def own_keys(desk: Desk, grant: bytes | None) -> NewKeys:
 
 
 async def named_key(client: SyncClient, address: ServerAddress) -> bytes:
-    """The key that the server shows; SyncRefused(SERVER_KEY) when the owner named another one."""
-    server_key = await client.server_key()
-    if address.key is not None and server_key != address.key:
-        raise SyncRefused(SyncCode.SERVER_KEY)
+    """The key that the server shows; ServerKeyChanged when the owner named another one."""
+    server_key, named = await client.server_key(), address.key
+    seen = labels.server_words(server_key)
+    if named is not None and named not in (server_key, seen):
+        expected = named if isinstance(named, tuple) else labels.server_words(named)
+        raise ServerKeyChanged(expected, seen)
     return server_key
 
 
@@ -98,6 +117,10 @@ async def visiting(desk: Desk, address: ServerAddress) -> AsyncGenerator[SyncCli
     client = await desk.sync.new_client(address.url, ca_file=address.ca_file, proxy=address.proxy)
     try:
         yield client
+    except SyncUnreachable as error:
+        if error.hint == SyncUnreachable.default_hint:  # nothing runs yet that would try again
+            error.hint = NOT_YET_HINT
+        raise
     finally:
         await client.close()
 
@@ -125,7 +148,8 @@ async def found_vault(
 ) -> Enrolled:
     """Create the vault on the server with this device as its first; sync runs from now on.
 
-    SyncRefused(SERVER_KEY) when the server is not the one that was named.
+    SyncRefused(SERVER_KEY) when the server is not the one that was named, RegistrationRefused for
+    a token that is none; ``registration_token`` is empty where the server lets everybody in.
     """
     await require_off(desk)
     keys = own_keys(desk, grant)
@@ -135,7 +159,7 @@ async def found_vault(
         vault, genesis = roster_entries.genesis(signer, keys, paper, vrk)
         async with visiting(desk, address) as client:
             server_key = await named_key(client, address)
-            created = await client.create_vault(registration_token, genesis)
+            created = await _created(client, registration_token, genesis)
         empty = created.head.value
         if created.server_key != server_key or not server_head_verifies(
             vault, empty, created.head.signature, server_key
@@ -146,6 +170,15 @@ async def found_vault(
         return await become_member(
             desk, address, server_key, vault, (genesis,), {1: vrk}, {keys.device: name}
         )
+
+
+async def _created(client: SyncClient, registration_token: str, genesis: SignedEntry) -> Created:
+    try:
+        return await client.create_vault(registration_token, genesis)
+    except SyncServerRefused as error:
+        if error.reason == "REGISTRATION":
+            raise RegistrationRefused(error.status) from None
+        raise
 
 
 async def become_member(

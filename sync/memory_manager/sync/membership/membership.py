@@ -14,7 +14,14 @@ from memory_manager.sync.membership import acts, names, recovering
 from memory_manager.sync.membership.approving import Doorkeeper
 from memory_manager.sync.membership.desk import Desk
 from memory_manager.sync.membership.devices import DeviceView, device_views, rotation_is_due
-from memory_manager.sync.membership.founding import Enrolled, ServerAddress, found_vault
+from memory_manager.sync.membership.founding import (
+    Enrolled,
+    ServerAddress,
+    found_vault,
+    named_key,
+    require_outside,
+    visiting,
+)
 from memory_manager.sync.membership.joining import Invited, Newcomer
 from memory_manager.sync.membership.letters import Offer, printable_name
 from memory_manager.sync.membership.recovering import Lost, NotedHead
@@ -35,6 +42,13 @@ class Membership:
         self._doorkeeper = Doorkeeper(self._desk)
 
     # --- becoming a member --------------------------------------------------------------------
+
+    async def look_at_server(self, address: ServerAddress) -> bytes:
+        """The key that a server shows; SyncAlreadyOn, or what keeps it from being used."""
+        async with self._desk.acting:
+            await require_outside(self._desk)
+            async with visiting(self._desk, address) as client:
+                return await named_key(client, address)
 
     async def set_up(
         self,
