@@ -310,3 +310,14 @@ def test_backup_restores_elsewhere_and_leaves_no_words(
             other, "restore-backup", str(bundle), "--replace", passphrase=PASSPHRASE
         )
         assert busy.returncode == 3
+    blind = with_secrets(other, "restore-backup", str(bundle), "--replace", passphrase=PASSPHRASE)
+    assert (blind.returncode, "--current-passphrase-fd" in blind.stderr) == (11, True)
+    third = SandboxDaemon(tmp_path / "third")
+    third.home.mkdir(mode=0o700)
+    with Terminal([*COMMAND, "restore-backup", str(bundle)], third.env) as terminal:
+        terminal.expect("Passphrase of the backup: ")
+        terminal.type(PASSPHRASE)
+        terminal.expect(r"\r +\r\r?\nThese are your recovery words")  # the bar is gone
+        terminal.interrupt()
+        assert terminal.wait() == 130
+    assert not (third.home / "vault").exists()

@@ -6,18 +6,18 @@ import argparse
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 from memory_manager.base.private_files import ensure_private_directory
 from memory_manager.cli import prompts
 from memory_manager.cli.arguments import Commands, add_command, add_group, add_passphrase_fd
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK, FileProblem, NoTerminal, Usage
+from memory_manager.cli.errors import EXIT_OK, FileProblem, NotConfirmed, NoTerminal, Usage
 from memory_manager.cli.output import counted, progress_from
-from memory_manager.cli.recovery_dialogue import confirm_on_terminal, write_words
+from memory_manager.cli.recovery_dialogue import confirm_on_terminal, make_words, write_words
 from memory_manager.cli.sync_joining import note_if_shared
-from memory_manager.vault.errors import AlreadyRunning, VaultExists
+from memory_manager.vault.errors import AlreadyRunning, PassphraseRequired, VaultExists
 
+_NEW_WORDS_HINT = "Run it again for other new words: memlocket recovery new"
 _KEY_FILE_WARNING = "whoever reads this key file reads the vault: for tests and sandboxes only"
 
 
@@ -261,8 +261,14 @@ def run_restore_backup(arguments: argparse.Namespace, context: Context) -> int:
         else:
             passphrase = prompts.ask_secret("Passphrase of the backup", arguments.passphrase_fd)
         if arguments.replace and vault_exists(folder):
-            current = _current_passphrase(arguments)
-        with context.console.progress("restore", None, "bytes") as advance:
+            current = _current_passphrase(arguments, context)
+        with contextlib.ExitStack() as shown:
+            advance = shown.enter_context(context.console.progress("restore", None, "bytes"))
+
+            def confirm(words: Sequence[str]) -> bool:
+                shown.close()  # the bar goes before somebody is asked
+                return confirm_on_terminal(words)
+
             made = restore_backup(
                 source,
                 folder,
@@ -273,7 +279,7 @@ def run_restore_backup(arguments: argparse.Namespace, context: Context) -> int:
                 replace=arguments.replace,
                 keyring=None if arguments.no_keyring else find_keyring(),
                 with_recovery=words is not None or prompts.has_terminal(),
-                confirm_words=confirm_on_terminal if prompts.has_terminal() else None,
+                confirm_words=confirm if prompts.has_terminal() else None,
                 progress=progress_from(advance),
             )
     replaced = None if made.replaced is None else str(made.replaced)
@@ -293,9 +299,18 @@ def run_restore_backup(arguments: argparse.Namespace, context: Context) -> int:
     return EXIT_OK
 
 
-def _current_passphrase(arguments: argparse.Namespace) -> str | None:
-    """That of the vault to be put aside; a vault without one, or a damaged one, needs none."""
+def _current_passphrase(arguments: argparse.Namespace, context: Context) -> str | None:
+    """That of the vault to be put aside; one without a passphrase, or a damaged one, needs none."""
     if arguments.current_passphrase_fd is None and not prompts.has_terminal():
+        from memory_manager.vault.restore import check_may_replace
+
+        try:
+            check_may_replace(context.directories.vault, None)
+        except PassphraseRequired:
+            raise NoTerminal(
+                "There is no terminal to ask for the passphrase of the present vault.",
+                hint="Give it on a file descriptor: --current-passphrase-fd 4 4<file",
+            ) from None
         return None
     return prompts.ask_secret("Passphrase of the present vault", arguments.current_passphrase_fd)
 
@@ -314,13 +329,14 @@ def run_recovery_new(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.recovery_fd is None and not prompts.has_terminal():
         raise NoTerminal(hint="Give --recovery-fd N: the words are written there, once.")
     with context.client() as client:
-        answer = context.as_admin(client, client.new_recovery_words, arguments.passphrase_fd)
-        words = [str(word) for word in cast("list[object]", answer.get("recovery_words") or [])]
-        confirmed = False
+        context.as_admin(client, client.require_owner_for_words, arguments.passphrase_fd)
+        words = make_words()
+        confirmed = arguments.recovery_fd is None
         if arguments.recovery_fd is not None:
             write_words(words, arguments.recovery_fd)
-        elif confirmed := confirm_on_terminal(words):
-            client.confirm_recovery_words()
+        elif not confirm_on_terminal(words):
+            raise NotConfirmed("A word was wrong; the old words stay valid.", hint=_NEW_WORDS_HINT)
+        client.take_recovery_words(" ".join(words), confirmed=confirmed)
         note_if_shared(
             context,
             client,
@@ -328,6 +344,4 @@ def run_recovery_new(arguments: argparse.Namespace, context: Context) -> int:
         )
     state = "confirmed" if confirmed else "unconfirmed"
     context.console.result({"recovery": state}, f"New recovery words: {state}.")
-    if arguments.recovery_fd is None and not confirmed:
-        context.console.note("A word was wrong. Run it again for new words; the old ones are void.")
     return EXIT_OK

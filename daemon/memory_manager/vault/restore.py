@@ -97,7 +97,7 @@ def restore_backup(
     if not replace:
         check_free(vault_directory)
     elif vault_exists(vault_directory):
-        _check_may_replace(vault_directory, current_passphrase)
+        check_may_replace(vault_directory, current_passphrase)
     found = bundle.read_bundle(source)
     ensure_private_directory(vault_directory.parent)
     with kdf.KeyMaterial() as made, _staging(vault_directory) as staging:
@@ -156,7 +156,7 @@ def _opened_copy(database: Path, key: bytearray, salt: bytes) -> Generator[Conne
         copy.close()
 
 
-def _check_may_replace(vault_directory: Path, passphrase: str | None) -> None:
+def check_may_replace(vault_directory: Path, passphrase: str | None) -> None:
     """The owner of the present vault must be here, as far as it can still tell."""
     try:
         slot_file = select(VaultPaths(vault_directory)).slot_file
