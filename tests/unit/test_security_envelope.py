@@ -87,6 +87,7 @@ def test_no_envelope_counts_as_the_vault_default() -> None:
 def test_the_opt_in_is_called_a_compromise() -> None:
     assert "compromise" in OPT_IN_NOTICE
     assert "semantic index" in OPT_IN_NOTICE
+    assert "Keep it" not in OPT_IN_NOTICE  # before a passphrase that reads as an order
 
 
 @pytest.mark.parametrize(

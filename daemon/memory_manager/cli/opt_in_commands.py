@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from memory_manager.base.errors import NotFound
 from memory_manager.cli import prompts
 from memory_manager.cli.arguments import (
     Commands,
@@ -78,7 +79,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     add_passphrase_fd(token)
     add_command(actions, shared, "tokens", run_tokens, "who has such a token")
     revoke = add_command(actions, shared, "revoke-token", run_revoke, "end a token at once")
-    revoke.add_argument("token", metavar="ID", help="as 'memlocket opt-in tokens' shows it")
+    revoke.add_argument("token", metavar="NAME", help="its name or id: memlocket opt-in tokens")
 
 
 def run_request(arguments: argparse.Namespace, context: Context) -> int:
@@ -199,7 +200,13 @@ def run_token(arguments: argparse.Namespace, context: Context) -> int:
             arguments.passphrase_fd,
         )
     context.console.result(answer, str(answer.get("token", "")))
-    context.console.note("It reads what you opted in, at your server. It is not shown again.")
+    server = answer.get("server")
+    context.console.note(
+        "It reads what you opted in, at your server. It is not shown again. Give the agent:\n"
+        f"  XMEMO_URL={server}  XMEMO_KEY=<the token>\n"
+        f"or, over plain HTTP, {server}/v1/recall/context with the header\n"
+        "  X-API-Key: <the token>"
+    )
     return EXIT_OK
 
 
@@ -222,9 +229,20 @@ def run_tokens(arguments: argparse.Namespace, context: Context) -> int:
 
 def run_revoke(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        answer = _acts(client).revoke_token(arguments.token)
+        acts = _acts(client)
+        answer = acts.revoke_token(_token_id(entries(acts.tokens(), "tokens"), arguments.token))
     context.console.result(answer, "The token is revoked.")
     return EXIT_OK
+
+
+def _token_id(tokens: Sequence[_Entry], typed: str) -> str:
+    """The id of the token with this name or id."""
+    fitting = [str(entry["id"]) for entry in tokens if typed in (entry["id"], entry["name"])]
+    if not fitting:
+        raise NotFound("No token has this name or id.", hint="See: memlocket opt-in tokens")
+    if len(fitting) > 1:
+        raise Usage("Several tokens have this name; give the id: memlocket opt-in tokens")
+    return fitting[0]
 
 
 def _show(seen: _Entry, context: Context) -> None:
@@ -241,7 +259,7 @@ def _show(seen: _Entry, context: Context) -> None:
     if samples:
         note("Exactly this leaves" + (f", for the first {len(samples)}:" if count > 1 else ":"))
     for sample in samples:
-        note(json.dumps(json.loads(sample), ensure_ascii=False, indent=2))
+        context.console.exactly(json.dumps(json.loads(sample), ensure_ascii=False, indent=2))
     note(str(seen["notice"]))
 
 

@@ -16,7 +16,8 @@ from memory_manager.security.errors import InvalidEnvelope
 OPT_IN_KEY: Final = "vault_semantic_index_opt_in"
 OPT_IN_NOTICE: Final = (
     "Opting in is a compromise: it permits a semantic index of this memory on the server, "
-    "where the opted-in copy is readable. Keep it in the vault for local recall only."
+    "where the opted-in copy is readable. A memory that is not opted in stays in the vault, for "
+    "local recall only."
 )
 
 

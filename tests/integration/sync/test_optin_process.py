@@ -116,7 +116,9 @@ def test_from_an_agents_wish_to_a_hosted_agents_answer_and_back(home: Home) -> N
     }
     assert home.leaks(text=text, kept=kept) == {"text"}
 
-    token = home.owner("token", "build bot")["token"]
+    issued = home.owner("token", "build bot")
+    token = issued["token"]
+    assert issued["server"] == home.server.url
     with home.hosted(token) as hosted:
         (hit,) = hosted.search("staging database")
         assert text in hit["content"]
@@ -136,7 +138,15 @@ def test_from_an_agents_wish_to_a_hosted_agents_answer_and_back(home: Home) -> N
         assert text in owner.get(f"/v1/memories/{wanted}").json["content"]
     (listed,) = home.owner("tokens")["tokens"]
     assert listed["name"] == "build bot"
-    home.owner("revoke-token", listed["id"])
+    told = home.daemon.cli("opt-in", "token", "other bot").stderr
+    assert f"XMEMO_URL={home.server.url}" in told
+    assert "X-API-Key: <the token>" in told
+    unknown = home.daemon.cli("opt-in", "revoke-token", "nobody", check=False)
+    assert (unknown.returncode, "No token has this name" in unknown.stderr) == (4, True)
+    with home.daemon.owner() as owner:
+        answer = owner.post(f"/v1/opt-in/tokens/{'0' * 32}/revoke", {})
+    assert (answer.status, "There is no such token" in answer.body.decode()) == (404, True)
+    home.owner("revoke-token", "build bot")
     with home.hosted(token) as hosted:
         assert hosted.get("/v1/auth/token/validate").status == 403
 

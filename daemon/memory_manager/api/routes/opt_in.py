@@ -18,10 +18,11 @@ from memory_manager.api.parsing import Fields
 from memory_manager.api.requests import parse_memory_id
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.api.write_once import writing
-from memory_manager.base.errors import InvalidInput
+from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import rfc3339
 from memory_manager.security.envelope import OPT_IN_NOTICE
+from memory_manager.sync.engine.errors import SyncServerRefused
 from memory_manager.sync.optin.approval import MAX_BATCH, SAMPLES, Approval
 from memory_manager.vault.rows import MemoryRow
 
@@ -153,7 +154,10 @@ async def status(request: web.Request) -> web.Response:
 
 
 async def add_token(request: web.Request) -> web.Response:
-    """Access for a hosted agent to what is opted in; an admin act. The token stands here only."""
+    """Access for a hosted agent to what is opted in; an admin act. The token stands here only.
+
+    ``server`` is the address at which the agent gives it.
+    """
     call = call_of(request)
     fields = Fields.of_body(call.json_object())
     name = fields.required_text("name", limit=100)
@@ -163,7 +167,8 @@ async def add_token(request: web.Request) -> web.Response:
     daemon.writable_store()
     await daemon.require_present_owner()
     issued = await daemon.opt_ins.issue_token(name, days, call.attribution)
-    return json_response(dict(issued), status=201)
+    server = await daemon.sync.connection()
+    return json_response({**issued, "server": None if server is None else server.url}, status=201)
 
 
 async def tokens(request: web.Request) -> web.Response:
@@ -173,7 +178,12 @@ async def tokens(request: web.Request) -> web.Response:
 async def revoke_token(request: web.Request) -> web.Response:
     """A no takes nothing but the owner's token."""
     call = call_of(request)
-    await daemon_of(request).opt_ins.revoke_token(request.match_info["token"], call.attribution)
+    try:
+        await daemon_of(request).opt_ins.revoke_token(request.match_info["token"], call.attribution)
+    except SyncServerRefused as error:
+        if error.reason != "NOT_FOUND":
+            raise
+        raise NotFound("There is no such token.", hint="See: memlocket opt-in tokens") from None
     return json_response({"revoked": request.match_info["token"]})
 
 
