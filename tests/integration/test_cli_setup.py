@@ -110,6 +110,7 @@ def test_a_setup_that_is_broken_off_says_that_there_is_no_vault(
         terminal.interrupt()
         assert terminal.wait() == 130
         assert "no vault was made" in terminal.screen
+        assert "Stopped" not in terminal.screen
     assert not (sandbox.home / "vault").exists()
 
 

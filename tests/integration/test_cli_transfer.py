@@ -284,6 +284,24 @@ def test_forgetting_for_good_needs_the_passphrase(target: SandboxDaemon) -> None
     assert target.cli("restore", memory, check=False).returncode == 4
 
 
+def test_ctrl_c_at_a_question_says_what_is_true(target: SandboxDaemon, tmp_path: Path) -> None:
+    file = tmp_path / "never.backup"
+    memory = json.loads(target.cli("remember", "the stoat waits", "--json").stdout)["id"]
+    target.stop()
+    target.start()  # no passphrase counts any more
+    for command, said in (
+        (("backup", str(file)), "nothing was changed"),
+        (("forget", "--hard", memory), "memlocket destroy"),
+    ):
+        with Terminal([*COMMAND, *command], target.env) as terminal:
+            terminal.expect("Passphrase: ")
+            terminal.interrupt()
+            assert terminal.wait() == 130
+            assert "Stopped;" in terminal.screen
+            assert said in terminal.screen
+    assert not file.exists()
+
+
 def test_backup_restores_elsewhere_and_leaves_no_words(
     source: SandboxDaemon, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ from memory_manager.cli.arguments import WideHelp
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OK, FileProblem
 from memory_manager.cli.output import Console
+from memory_manager.cli.prompts import StoppedAsking
 
 Handler = Callable[[argparse.Namespace, Context], int]
 _GROUPS = (
@@ -142,6 +143,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exit_code
     except MemlocketError as error:
         return console.error(error)
+    except StoppedAsking as stopped:
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            console.note(f"\n{stopped.said}")
+        return EXIT_INTERRUPTED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:

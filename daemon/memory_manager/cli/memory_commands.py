@@ -24,6 +24,7 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, Usage, code_of
 from memory_manager.cli.memory_text import Item
 from memory_manager.cli.output import counted
+from memory_manager.cli.prompts import StoppedAsking
 from memory_manager.client.memory_client import MemoryClient
 
 DEFAULT_PATH = "notes"
@@ -56,7 +57,13 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     get.add_argument("id", metavar="ID", help=_ID_HELP)
     versions = add_command(commands, shared, "versions", run_versions, "history of one memory")
     versions.add_argument("id", metavar="ID", help=_ID_HELP)
-    _register_forget(add_command(commands, shared, "forget", run_forget, "forget memories"))
+    forget = add_command(
+        commands, shared, "forget", run_forget, "forget memories",
+        "'memlocket restore' brings a memory back, unless --redact or --hard is given. Where sync\n"
+        "is on: another machine that changed the memory without knowing of this keeps its change,\n"
+        "and the memory comes back here too; only --hard wins against a change.",
+    )  # fmt: skip
+    _register_forget(forget)
     restore = add_command(
         commands, shared, "restore", run_restore, "bring back a forgotten memory or an old version"
     )
@@ -231,7 +238,11 @@ def run_forget(arguments: argparse.Namespace, context: Context) -> int:
                     context.console.note(f"Stopped at {memory_id}")
                 raise
         waiting = [answer for answer in answers if memory_text.awaits_owner(answer)]
-        if waiting and context.confirm_owner(client, arguments.passphrase_fd):
+        try:
+            sure = bool(waiting) and context.confirm_owner(client, arguments.passphrase_fd)
+        except StoppedAsking:
+            raise StoppedAsking("Stopped; it waits for your word: memlocket destroy") from None
+        if sure:
             answers = [client.forget(memory_id, body) for memory_id in ids]
     lines = [memory_text.forgotten(answer) for answer in answers]
     context.console.result({"results": answers}, "\n".join(lines))

@@ -6,11 +6,23 @@ import getpass
 import os
 import sys
 import warnings
+from typing import Final
 
 from memory_manager.cli.errors import NotConfirmed, NoTerminal, Usage
 
 MAX_SECRET_BYTES = 4096
 WORD_COUNT = 24
+
+
+class StoppedAsking(KeyboardInterrupt):
+    """Ctrl-C at a question; ``said`` is what is true then."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+
+
+NOTHING_CHANGED: Final = "Stopped; nothing was changed."
 
 
 def has_terminal() -> bool:
@@ -72,6 +84,8 @@ def ask_secret(
         warnings.simplefilter("error", getpass.GetPassWarning)  # never with echo
         try:
             typed = getpass.getpass(f"{label}: ", stream=sys.stderr)
+        except KeyboardInterrupt:
+            raise StoppedAsking(NOTHING_CHANGED) from None
         except (getpass.GetPassWarning, EOFError):
             raise _no_terminal(label, option) from None
     if not typed:
@@ -125,7 +139,11 @@ def require_yes(question: str, unanswered: str) -> None:
     """
     if not has_terminal():
         raise NoTerminal(unanswered, hint="Give --yes.")
-    if not agrees(question):
+    try:
+        agreed = agrees(question)
+    except StoppedAsking:
+        raise StoppedAsking(NOTHING_CHANGED) from None
+    if not agreed:
         raise NotConfirmed()
 
 
@@ -134,7 +152,10 @@ def ask_line(question: str) -> str:
     if not has_terminal():
         raise NoTerminal("There is no terminal to ask on.", hint="Run this on a terminal.")
     print(question, end="", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        raise StoppedAsking("Stopped.") from None
     if not line:
         raise NotConfirmed()
     return line.strip()

@@ -144,6 +144,7 @@ def _says_when_cancelled(context: Context) -> Generator[None]:
     except KeyboardInterrupt:
         if not vault_exists(context.directories.vault):
             context.console.note("\nCancelled; no vault was made.")
+            raise KeyboardInterrupt from None
         raise
 
 
