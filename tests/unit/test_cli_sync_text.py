@@ -96,8 +96,10 @@ def test_devices_that_ended_say_where() -> None:
                 {"device": "ef" * 16, "name": "lost", "active": False, "role": "device",
                  "rows": 2, "ended_at_row": 2},
             ]
-        }
+        },
+        {"alarms": [{"code": "ROSTER_CHANGED", "changes": "add " + "12" * 16 + " by words"}]},
     )  # fmt: skip
+    assert "added: 12121212 by the recovery words" in shown.partition("Not confirmed yet")[2]
     assert "this device" in shown
     assert "recovery words" in shown
     assert "ended at row 2" in shown

@@ -208,6 +208,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "anchor_damaged": 503,
     "backup_refused": 422,
     "conflict": 409,
+    "enrolment_declined": 422,
     "enrolment_expired": 410,
     "enrolment_refused": 422,
     "foreign_peer": 403,

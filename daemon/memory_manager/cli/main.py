@@ -41,7 +41,13 @@ from memory_manager.cli import (
 )
 from memory_manager.cli.arguments import WideHelp
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OK, FileProblem
+from memory_manager.cli.errors import (
+    EXIT_CODES,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    FileProblem,
+    exit_code_of,
+)
 from memory_manager.cli.output import Console
 from memory_manager.cli.prompts import StoppedAsking
 
@@ -142,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a reader that is gone is no error
         return exit_code
     except MemlocketError as error:
-        return console.error(error)
+        return _refused(console, error)
     except StoppedAsking as stopped:
         with contextlib.suppress(OSError):  # the terminal may be gone
             console.note(f"\n{stopped.said}")
@@ -162,6 +168,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnicodeEncodeError:
         # what was typed is no text: half a pair, or bytes that are not of the locale's encoding
         return console.error(InvalidInput("An argument is not valid text in this locale."))
+
+
+def _refused(console: Console, error: MemlocketError) -> int:
+    """The exit code stays that of the error, also where nobody reads what is said about it."""
+    try:
+        exit_code = console.error(error)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_output()
+        return exit_code_of(error)
+    return exit_code
 
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:

@@ -14,7 +14,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.cli.errors import code_of, exit_code_of, title_of
@@ -101,14 +101,24 @@ class Console:
     @contextlib.contextmanager
     def progress(self, what: str, total: int | None, unit: str) -> Generator[Advance]:
         """A progress bar on standard error, only on a terminal and never with ``--json``."""
+        with self._bar(desc=what, total=total, unit=f" {unit}") as advance:
+            yield advance
+
+    @contextlib.contextmanager
+    def countdown(self, what: str, seconds: int) -> Generator[Advance]:
+        """A bar of time that passes; shown like ``progress``."""
+        looks = "{desc}: {n_fmt} of {total_fmt} s |{bar}|"
+        with self._bar(desc=what, total=seconds, bar_format=looks) as advance:
+            yield advance
+
+    @contextlib.contextmanager
+    def _bar(self, **looks: Any) -> Generator[Advance]:
         if self.as_json or not self._err.isatty():
             yield lambda count: None
             return
         from tqdm import tqdm
 
-        with tqdm(
-            desc=what, total=total, unit=f" {unit}", file=self._err, leave=False, dynamic_ncols=True
-        ) as bar:
+        with tqdm(file=self._err, leave=False, dynamic_ncols=True, **looks) as bar:
             yield bar.update
 
 

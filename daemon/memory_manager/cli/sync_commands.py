@@ -17,6 +17,7 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem
 from memory_manager.cli.output import entries, section
 from memory_manager.client.sync_acts import JsonObject, SyncActs
+from memory_manager.sync.engine.errors import NothingToConfirm
 from memory_manager.sync.errors import SyncRefused
 
 
@@ -63,6 +64,7 @@ def _register_devices(actions: Commands, shared: argparse.ArgumentParser) -> Non
         "is refused. What it has read already cannot be unread.",
     )  # fmt: skip
     revoke.add_argument("device", metavar="DEVICE", help="its name, or the beginning of its id")
+    revoke.add_argument("--yes", action="store_true", help="do not ask")
     add_passphrase_fd(revoke)
     rotate = add_command(
         actions, shared, "rotate", run_rotate, "write under a new key from now on",
@@ -117,7 +119,8 @@ def run_devices(arguments: argparse.Namespace, context: Context) -> int:
         if arguments.rename is not None:
             acts.call_device(*arguments.rename)
         answer = acts.devices()
-    context.console.result(answer, sync_text.devices(answer))
+        sync = section(acts.status(), "sync")
+    context.console.result(answer, sync_text.devices(answer, sync))
     if answer.get("rotation_due"):
         context.console.note("A device has left and still has the key: memlocket sync rotate")
     return EXIT_OK
@@ -125,8 +128,14 @@ def run_devices(arguments: argparse.Namespace, context: Context) -> int:
 
 def run_revoke(arguments: argparse.Namespace, context: Context) -> int:
     with context.client() as client:
-        answer = sync_joining.revoke(client, context, arguments.device, arguments.passphrase_fd)
-    context.console.result(answer, f"Revoked: {arguments.device}")
+        acts = SyncActs(client.connection)
+        target = sync_joining.device_called(acts, arguments.device)
+        called = sync_text.device_name(target)
+        if not arguments.yes and prompts.has_terminal():
+            prompts.require_yes(f"Shut out {called}?", "")
+        device = str(target["device"])
+        answer = sync_joining.revoke(client, context, device, arguments.passphrase_fd)
+    context.console.result(answer, f"Revoked: {called}")
     context.console.note(
         "It gets nothing that is written from now on. What it has read cannot be unread: change\n"
         "passwords and tokens that stand in your memories."
@@ -168,6 +177,12 @@ def run_confirm(arguments: argparse.Namespace, context: Context) -> int:
     code = arguments.code.upper()
     with context.client() as client:
         acts = SyncActs(client.connection)
+        sync = section(acts.status(), "sync")
+        alarms = [each for each in entries(sync, "alarms") if each.get("code") == code]
+        if not alarms and sync.get("state") != "off":
+            raise NothingToConfirm
+        for alarm in alarms:
+            context.console.note("\n".join(sync_text.changes(alarm, sync)))
         answer = context.as_admin(client, lambda: acts.confirm(code, code), arguments.passphrase_fd)
     return _show(context, answer)
 

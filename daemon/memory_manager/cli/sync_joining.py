@@ -10,15 +10,18 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from memory_manager.base.errors import MemlocketError
+from memory_manager.base.errors import InvalidInput, MemlocketError, NotFound
 from memory_manager.cli import prompts, sync_text
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK, Usage
-from memory_manager.cli.output import section
+from memory_manager.cli.errors import EXIT_OK, NotConfirmed, Usage
+from memory_manager.cli.output import entries, section
 from memory_manager.cli.sync_waiting import show_invitation, wait_for_welcome
 from memory_manager.client.memory_client import MemoryClient
 from memory_manager.client.sync_acts import JsonObject, SyncActs
+
+ID_DIGITS = 4
+_DEVICES_HINT = "See: memlocket sync devices"
 
 
 def register(actions: Commands, shared: argparse.ArgumentParser) -> None:
@@ -137,11 +140,19 @@ def run_approve(arguments: argparse.Namespace, context: Context) -> int:
         acts = SyncActs(client.connection)
         offer = acts.look_at_offer(text)
         context.console.note(f"Asks to join: {offer['name']}  (device {str(offer['device'])[:8]})")
-        if not arguments.yes:
-            prompts.require_yes(
-                "Let it in? It will read everything.", "Nobody can say whether the name is right."
-            )
         handle = str(offer["offer"])
+        if not arguments.yes:
+            try:
+                prompts.require_yes(
+                    "Let it in? It will read everything.",
+                    "Nobody can say whether the name is right.",
+                )
+            except NotConfirmed:
+                acts.decline(handle)
+                raise NotConfirmed(
+                    "Not let in; nothing was added, and the string is used up.",
+                    hint="If that was a mistake, make a new one there: memlocket sync join",
+                ) from None
         answer = context.as_admin(client, lambda: acts.let_in(handle), arguments.passphrase_fd)
     context.console.result(answer, f"Let in: {answer['name']}")
     return EXIT_OK
@@ -152,7 +163,9 @@ def _invitation(descriptor: int | None) -> str:
         return prompts.read_descriptor(descriptor)
     if not sys.stdin.isatty():
         return prompts.read_descriptor(sys.stdin.fileno())
-    return prompts.ask_secret("The string shown on the new machine (mlk1:...)")
+    return prompts.ask_secret(
+        "The string shown on the new machine (mlk1:...)", option="--invitation-fd"
+    )
 
 
 def revoke(
@@ -160,6 +173,25 @@ def revoke(
 ) -> JsonObject:
     acts = SyncActs(client.connection)
     return context.as_admin(client, lambda: acts.revoke(device), passphrase_fd)
+
+
+def device_called(acts: SyncActs, typed: str) -> JsonObject:
+    """The active device with this name or beginning of an id, before anybody is asked for secrets;
+    NotFound, InvalidInput.
+    """
+    wanted = typed.strip()
+    active = [each for each in entries(acts.devices(), "devices") if each.get("active")]
+    named = [
+        each
+        for each in active
+        if each.get("name") == wanted
+        or (len(wanted) >= ID_DIGITS and str(each["device"]).startswith(wanted.lower()))
+    ]
+    if not named:
+        raise NotFound("No active device has this name or id.", hint=_DEVICES_HINT)
+    if len(named) > 1:
+        raise InvalidInput("Several devices fit; type more of the id.", hint=_DEVICES_HINT)
+    return named[0]
 
 
 def run_recover(arguments: argparse.Namespace, context: Context) -> int:

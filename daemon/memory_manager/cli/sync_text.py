@@ -169,17 +169,33 @@ def sheet(answer: _Entry, *, with_words: bool) -> str:
     )
 
 
-def devices(answer: _Entry) -> str:
+def device_name(device: _Entry) -> str:
+    """Name and beginning of the id of an entry of the device list."""
+    short = str(device.get("device"))[:_ID_DIGITS]
+    if device.get("role") == "recovery":
+        return f"the recovery words ({short})"
+    return f"{device['name']} ({short})" if device.get("name") else short
+
+
+def devices(answer: _Entry, sync: _Entry) -> str:
+    """Who shares this memory; below it what waits for a confirmation, and a lost membership."""
+    alarms = entries(sync, "alarms")
+    waiting = [change for alarm in alarms for change in changes(alarm, sync)]
+    revoked = {alarm.get("device") for alarm in alarms if alarm.get("code") == "REVOKED_DEVICE"}
     rows = [
         (
             str(device.get("name") or "-"),
             str(device.get("device"))[:_ID_DIGITS],
-            _role(device),
+            "revoked" if device.get("device") in revoked else _role(device),
             str(device.get("rows")),
         )
         for device in entries(answer, "devices")
     ]
-    return table(("NAME", "ID", "STATE", "ROWS"), rows)
+    shown = table(("NAME", "ID", "STATE", "ROWS"), rows)
+    if waiting:
+        shown += "\n\nNot confirmed yet:" + "".join(f"\n  {change}" for change in waiting)
+        shown += "\nIf you did that: memlocket sync confirm ROSTER_CHANGED"
+    return shown
 
 
 def _role(device: _Entry) -> str:

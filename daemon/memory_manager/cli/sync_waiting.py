@@ -23,7 +23,8 @@ def show_invitation(context: Context, text: str, arguments: argparse.Namespace) 
     if not arguments.no_qr and sys.stdout.isatty():
         import segno
 
-        segno.make(text, error="l", micro=False).terminal(out=sys.stdout, compact=True)
+        picture = segno.make(text, error="l", boost_error=False, micro=False)
+        picture.terminal(out=sys.stdout, border=1, compact=True)
     context.console.result({}, f"\n{text}\n")
     context.console.note(
         "Read it on a machine that has the memory: memlocket sync approve\n"
@@ -38,7 +39,7 @@ def wait_for_welcome(context: Context, acts: SyncActs, seconds: int) -> JsonObje
     """
     reached = 0
     try:
-        with context.console.progress("waiting", seconds, "s") as advance:
+        with context.console.countdown("waiting", seconds) as advance:
             while True:
                 answer = acts.look_for_welcome()
                 if answer.get("state") == "joined":

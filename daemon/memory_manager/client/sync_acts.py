@@ -44,6 +44,9 @@ class SyncActs:
     def let_in(self, offer: str) -> JsonObject:
         return self._post(f"/v1/sync/offers/{_quoted(offer)}/approve")
 
+    def decline(self, offer: str) -> JsonObject:
+        return self._post(f"/v1/sync/offers/{_quoted(offer)}/decline")
+
     def devices(self) -> JsonObject:
         return self._get("/v1/sync/devices")
 

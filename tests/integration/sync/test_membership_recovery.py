@@ -20,6 +20,7 @@ from memory_manager.sync.engine.errors import (
 )
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import roster_log, state
+from memory_manager.sync.membership import names
 from memory_manager.sync.membership.errors import RecoveryRefused
 from memory_manager.sync.membership.founding import Enrolled, ServerAddress, parse_server_key
 from memory_manager.sync.membership.recovering import (
@@ -86,7 +87,7 @@ async def test_words_alone_bring_everything_back_and_shut_the_lost_device_out(
     await back.remember("already here")
     again = await recover(back, server.url, member.vault, noted=noted, key=member.server_key)
     await back.sync.sync_now()
-    await back.membership.revoke(lost.id.hex())
+    await back.membership.revoke("one")  # names travel in marks
     await back.sync.sync_now()
     with pytest.raises(SyncServerRefused) as refused:
         await lost.sync.client.roster()
@@ -256,6 +257,24 @@ def test_a_vault_id_is_read_as_it_is_written_down() -> None:
 def test_head_words_and_row_go_together(n: int | None, words: list[str]) -> None:
     with pytest.raises(InvalidInput):
         parse_noted_head(n, words)
+
+
+async def test_a_mark_names_its_author_and_those_without_a_name_and_nonsense_is_passed_over(
+    server: RunningServer, made: Devices
+) -> None:
+    device, _ = await with_words(server, made)
+    author, other = bytes([7] * 16), bytes([8] * 16)
+    said: dict[str, object] = {
+        author.hex(): "the\x1b[2J author",
+        other.hex(): "another",
+        device.id.hex(): "taken over",
+        "no id": "x",
+        "09" * 16: ["no", "text"],
+    }
+    await device.store.write(lambda tx: names.learn(tx, author, {"names": said}))
+    await device.store.write(lambda tx: names.learn(tx, author, {"names": "none"}))
+    known = await device.store.read(names.read)
+    assert known == {device.id: "one", author: "the[2J author", other: "another"}
 
 
 def test_a_server_key_has_64_hex_digits_or_six_words() -> None:

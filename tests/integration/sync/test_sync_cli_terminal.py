@@ -60,7 +60,7 @@ def test_setup_and_enrolment_on_terminals(
 
     join = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)
     text = join.expect(r"(mlk1:[\w-]+)")[1]
-    assert "▄▄▄▄▄" in join.screen  # the corners of the picture
+    assert "█▀▀▀▀▀▀▀█" in join.screen  # the corners of the picture
     approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
     approve.expect("mlk1")
     approve.type("mlk1:AAAA")
@@ -72,8 +72,9 @@ def test_setup_and_enrolment_on_terminals(
     approve.expect("y/N")
     approve.type("n")
     assert approve.wait() == 2
-    join.interrupt()
-    assert join.wait() == 130
+    assert "the string is used up" in approve.screen
+    assert join.wait() == 16
+    assert "was asked and declined" in join.screen
     again = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)
     text = again.expect(r"(mlk1:[\w-]+)")[1]
     approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
@@ -84,6 +85,16 @@ def test_setup_and_enrolment_on_terminals(
     assert approve.wait() == 0
     assert text not in approve.screen  # what is a secret is not echoed
     assert again.wait() == 0
+    with Terminal([*COMMAND, "sync", "revoke", "nobody"], desk.env) as nobody:
+        assert nobody.wait() == 4
+    assert "assphrase" not in nobody.screen
+    with Terminal([*COMMAND, "sync", "revoke", "laptop"], desk.env) as revoke:
+        revoke.expect(r"Shut out laptop \(\w{8}\)\? \[y/N\]")
+        revoke.type("n")
+        assert revoke.wait() == 2
+    confirm = desk.cli("sync", "confirm", "NOPE", check=False)
+    assert confirm.returncode == 16
+    assert "does not wait for that" in confirm.stderr
     devices = json.loads(laptop.cli("sync", "devices", "--json").stdout)["devices"]
     assert {device["name"] for device in devices if device["role"] == "device"} == {
         "desk",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -261,6 +262,9 @@ def a_lost_machine_is_shut_out_with_one_command(walk: Walk) -> None:
     walk_remember(walk.desk, "not for the laptop")
     wait_until(lambda: status(walk.laptop)["state"] == "stopped", SECONDS, "the laptop is told")
     codes = [alarm["code"] for alarm in status(walk.laptop)["alarms"]]
+    if "REVOKED_DEVICE" in codes:
+        assert "This device was shut out" in walk.laptop.cli("sync", "status").stdout
+        assert "revoked" in walk.laptop.cli("sync", "devices").stdout
     assert "cannot be unread" in done.stderr
     assert set(codes) <= {"REVOKED_DEVICE", "ROSTER_CHANGED"}
     assert "not for the laptop" not in texts(walk.laptop)
@@ -307,7 +311,10 @@ def words_alone_bring_a_new_machine_everything(walk: Walk) -> None:
     assert "The shared memory is back." in done.stdout
     wait_until(lambda: texts(walk.spare) == texts(walk.desk), SECONDS, "everything is back")
     wait_until(lambda: status(walk.desk)["state"] == "stopped", SECONDS, "the desk asks")
-    assert "ROSTER_CHANGED" in walk.desk.cli("sync", "status").stdout
+    shown = walk.desk.cli("sync", "status").stdout
+    assert "ROSTER_CHANGED" in shown
+    assert re.search(r"added: \w{8} by the recovery words", shown)
+    assert "by the recovery words" in walk.desk.cli("sync", "devices").stdout
     walk.desk.cli("sync", "confirm", "roster_changed", secrets={"--passphrase-fd": walk.passphrase})
     assert status(walk.desk)["state"] != "stopped"
     walk_remember(walk.spare, "from the spare one")

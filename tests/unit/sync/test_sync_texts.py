@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +82,15 @@ def test_a_certificate_file_that_is_none_is_refused_as_one(
         path.write_bytes(content)
     with pytest.raises(CaFileRefused):
         Transport("https://127.0.0.1:1", ca_file=str(path))
+
+
+def test_a_reader_that_is_gone_costs_no_trace(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "memory_manager.cli.main", "--json", "sync", "status"]
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, env=environment, timeout=60, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (6, "")

@@ -164,6 +164,12 @@ async def let_in(request: web.Request) -> web.Response:
     return json_response({"device": offer.keys.device.hex(), "name": offer.name}, status=201)
 
 
+async def decline(request: web.Request) -> web.Response:
+    """Tell the device of an offer that it is not let in."""
+    await _membership(request).decline(request.match_info["offer"])
+    return json_response({"declined": True})
+
+
 async def devices(request: web.Request) -> web.Response:
     """Everybody who is or was a member of the vault."""
     views, due = await _membership(request).devices()
@@ -309,6 +315,7 @@ ROUTES: Final = (
     Route("POST", "/sync/join/cancel", stop_waiting, Access.OWNER),
     Route("POST", "/sync/offers", look_at_offer, Access.OWNER),
     Route("POST", "/sync/offers/{offer}/approve", let_in, Access.OWNER),
+    Route("POST", "/sync/offers/{offer}/decline", decline, Access.OWNER),
     Route("GET", "/sync/devices", devices, Access.OWNER),
     Route("POST", "/sync/devices/{device}/revoke", revoke, Access.OWNER),
     Route("POST", "/sync/devices/{device}/name", call_device, Access.OWNER),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_manager.base.times import rfc3339
 from memory_manager.sync.engine.advice import ENROL_AGAIN, THIS_ONE_REVOKED, Finding, advice
-from memory_manager.sync.engine.connection import host_of
+from memory_manager.sync.engine.connection import base_url
 from memory_manager.sync.engine.parts import Progress, RosterCache
 from memory_manager.sync.engine.proofs import EVIDENCE
 from memory_manager.sync.errors import SyncCode
@@ -82,7 +82,7 @@ def status_json(snapshot: Snapshot | None, live: Live) -> dict[str, object]:
     contact = max(live.contact_ms or 0, now.last_contact_ms or 0)
     values: dict[str, object] = {
         "state": _state(snapshot, live),
-        "server": host_of(now.server_url),
+        "server": base_url(now.server_url),
         "vault": now.vault.hex(),
         "device": now.device.hex(),
         "verified": {

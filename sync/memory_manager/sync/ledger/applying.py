@@ -14,6 +14,7 @@ from memory_manager.sync.ledger.journal import seal_missed
 from memory_manager.sync.ledger.sealed_rows import OpeningKeys
 from memory_manager.sync.ledger.settling import Opened, settle
 from memory_manager.sync.ledger.state import SyncState
+from memory_manager.sync.membership import names
 from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import Dot, SealedRow, is_indexable
 from memory_manager.sync.wire.payload import DeletionMode, HybridTime, Kind, Payload
@@ -65,6 +66,8 @@ def apply_row(
             kind=payload.kind.value,
             leads=leads,
         )
+    if payload.kind is Kind.ROSTER_MARK:
+        names.learn(transaction, dot.device, payload.fields)
     if record_id is None:
         _apply_copy(connection, payload, record)
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from memory_manager.sync.ledger import own_log, state
 from memory_manager.sync.ledger.own_log import Said
+from memory_manager.sync.membership import names
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.payload import Kind
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def write_mark(transaction: Transaction) -> Dot:
-    """Append an entry with the newest roster hash to our own log."""
+    """Append an entry with the newest roster hash to our own log; it tells our names of devices."""
     found = state.require_active(transaction.connection)
-    said = Said(Kind.ROSTER_MARK, {}, own_log.new_record(), None)
+    fields = names.told(transaction.connection, found.device)
+    said = Said(Kind.ROSTER_MARK, fields, own_log.new_record(), None)
     return own_log.append(transaction, found, said)[1].dot

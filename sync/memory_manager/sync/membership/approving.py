@@ -21,6 +21,7 @@ from memory_manager.sync.membership.letters import (
     Greeter,
     Offer,
     Welcome,
+    pack_declined,
     pack_welcome,
     read_offer,
 )
@@ -86,11 +87,21 @@ class Doorkeeper:
                 return None  # an earlier attempt got this far
             return roster_entries.add(now.roster, desk.signer(now), keys, proof)
 
-        await desk.post(build)
+        # first, so that the mark of the new entry tells the others
         await desk.write(lambda transaction: names.put(transaction, {keys.device: name}))
+        await desk.post(build)
         await self._welcome(shown)
         del self._shown[handle]
         return shown.offer
+
+    async def decline(self, handle: str) -> None:
+        """Tell the device of an offer that it is not let in; its string is used up."""
+        shown = self._shown.pop(handle, None)
+        if shown is None:
+            raise EnrolmentExpired
+        signing = self._desk.secrets.signing_key()
+        greeter = Greeter(bytes(signing.verify_key), bytes(self._desk.secrets.box_key().public_key))
+        await self._put(shown.invitation, pack_declined(shown.invitation, greeter))
 
     async def _welcome(self, shown: _Shown) -> None:
         desk, standing = self._desk, await self._desk.standing()
@@ -117,8 +128,11 @@ class Doorkeeper:
                 desk.secrets.box_key(),
                 shown.offer.keys.x25519,
             )
+        await self._put(shown.invitation, letter)
+
+    async def _put(self, invitation: Invitation, letter: bytes) -> None:
         try:
-            await desk.client.put_mailbox(shown.invitation.mailbox, "welcome", letter)
+            await self._desk.client.put_mailbox(invitation.mailbox, "welcome", letter)
         except SyncServerRefused as error:
             if error.reason in GONE:
                 raise EnrolmentExpired from None

@@ -38,6 +38,17 @@ class EnrolmentExpired(MemlocketError):
     default_hint = "Make a new one on the new device: memlocket sync join"
 
 
+class EnrolmentDeclined(MemlocketError):
+    """A person at the other device said no."""
+
+    code = "enrolment_declined"
+    title = "Not let in"
+    outcome = Outcome.ASK_USER
+    exit_code = 16
+    default_message = "The other machine was asked and declined; nothing was added."
+    default_hint = "If that was a mistake, make a new string: memlocket sync join"
+
+
 class RosterMoved(MemlocketError):
     """Other devices kept changing the roster while this one tried to."""
 

@@ -15,7 +15,7 @@ from nacl.exceptions import CryptoError
 from nacl.public import Box, PrivateKey, PublicKey
 
 from memory_manager.sync.errors import MalformedMessage
-from memory_manager.sync.membership.errors import EnrolmentRefused
+from memory_manager.sync.membership.errors import EnrolmentDeclined, EnrolmentRefused
 from memory_manager.sync.wire import canonical, labels
 from memory_manager.sync.wire.canonical import hex_bytes, is_count
 from memory_manager.sync.wire.enrolment import (
@@ -38,6 +38,7 @@ from memory_manager.vault.kdf import KEY_BYTES, new_nonce
 MAX_NAME_CHARACTERS: Final = 64
 
 _VERSION: Final = 1
+_DECLINED: Final = b"declined"  # shorter than any box
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,12 +147,29 @@ def pack_welcome(
     )
 
 
+def pack_declined(invitation: Invitation, greeter: Greeter) -> bytes:
+    """In place of a welcome where the owner said no; only who read the string can make it."""
+    nonce = new_nonce()
+    mac = welcome_mac(invitation, nonce, _DECLINED, greeter.ed25519, greeter.x25519)
+    return canonical.encode(
+        {
+            "v": _VERSION,
+            "ed25519": greeter.ed25519.hex(),
+            "x25519": greeter.x25519.hex(),
+            "nonce": nonce.hex(),
+            "box": _DECLINED.hex(),
+            "mac": mac.hex(),
+        }
+    )
+
+
 def read_welcome(
     data: bytes, invitation: Invitation, own_box: PrivateKey
 ) -> tuple[Greeter, Welcome]:
     """Who answered and what it hands over; the MAC is checked before anything else.
 
-    EnrolmentRefused when it was not made with this string for this device.
+    EnrolmentRefused when it was not made with this string for this device, EnrolmentDeclined when
+    the owner there said no.
     """
     members = _members(data)
     try:
@@ -165,6 +183,8 @@ def read_welcome(
         raise EnrolmentRefused from None
     if not welcome_fits(invitation, nonce, box, greeter.ed25519, greeter.x25519, mac):
         raise EnrolmentRefused
+    if box == _DECLINED:
+        raise EnrolmentDeclined
     try:
         plain = Box(own_box, PublicKey(greeter.x25519)).decrypt(box, nonce)
     except (CryptoError, ValueError):

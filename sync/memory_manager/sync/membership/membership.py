@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memory_manager.sync.ledger import roster_log
+from memory_manager.sync.ledger import roster_log, state
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.membership import acts, names, recovering
 from memory_manager.sync.membership.approving import Doorkeeper
@@ -125,6 +125,11 @@ class Membership:
         async with self._desk.acting:
             return await self._doorkeeper.let_in(handle)
 
+    async def decline(self, handle: str) -> None:
+        """The owner said no to the device of an offer."""
+        async with self._desk.acting:
+            await self._doorkeeper.decline(handle)
+
     async def revoke(self, typed: str) -> Member:
         async with self._desk.acting:
             return await acts.revoke(self._desk, typed)
@@ -172,7 +177,10 @@ class Membership:
         return views, rotation_is_due(chain)
 
     async def call_device(self, typed: str, name: str) -> bytes:
-        """Give a device another name on this machine; its id."""
+        """Give a device another name; its id.
+
+        The others learn it where they know none, and where a device names itself.
+        """
         standing = await self._desk.standing()
         member = names.member_called(standing.roster, standing.names, typed)
 
@@ -180,4 +188,6 @@ class Membership:
             names.put(transaction, {member.id: name})
 
         await self._desk.write(store)
+        if not await self._desk.sync.store.read(state.must_enrol_again):
+            await self._desk.sync.roster_changed_here()  # the mark tells the others
         return member.id

@@ -1,4 +1,4 @@
-"""What the owner calls each device: kept inside the vault, never on the server.
+"""What the owner calls each device: kept inside the vault, and told the others in sealed marks.
 
 A name is a label: devices are told apart by their ids.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.membership.letters import printable_name
+from memory_manager.sync.wire.canonical import hex_bytes
+from memory_manager.sync.wire.labels import ID_BYTES
 from memory_manager.sync.wire.roster import Member, Roster
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _SETTING: Final = "sync_device_names"
 _MIN_ID_DIGITS: Final = 4
+_MEMBER: Final = "names"
+_MAX_TOLD: Final = 64
 
 
 def read(connection: Connection) -> dict[bytes, str]:
@@ -43,6 +47,34 @@ def put(transaction: Transaction, names: Mapping[bytes, str]) -> None:
 def forget(transaction: Transaction) -> None:
     """Remove all names."""
     transaction.connection.execute("DELETE FROM setting WHERE name = ?", (_SETTING,))
+
+
+def told(connection: Connection, own: bytes) -> dict[str, Any]:
+    """What a mark of this device says of names: those it knows, its own first."""
+    known = read(connection)
+    order = sorted(known, key=lambda device: (device != own, device))[:_MAX_TOLD]
+    return {_MEMBER: {device.hex(): known[device] for device in order}} if order else {}
+
+
+def learn(transaction: Transaction, author: bytes, fields: Mapping[str, Any]) -> None:
+    """Take names out of another device's mark: its own, and those of devices without one here.
+
+    What is no name is passed over: a label never stops a row.
+    """
+    said: Any = fields.get(_MEMBER)
+    if not isinstance(said, dict):
+        return
+    known = read(transaction.connection)
+    found: dict[bytes, str] = {}
+    for text, name in list(cast("dict[str, object]", said).items())[:_MAX_TOLD]:
+        try:
+            device = hex_bytes(text, ID_BYTES)
+        except ValueError:
+            continue
+        if isinstance(name, str) and (device == author or device not in known):
+            found[device] = printable_name(name)
+    if any(known.get(device) != name for device, name in found.items()):
+        put(transaction, found)
 
 
 def member_called(roster: Roster, names: Mapping[bytes, str], typed: str) -> Member:

@@ -167,11 +167,13 @@ async def _check_noted(
     if page.tip.value.n < noted.n:
         raise RecoveryRefused(
             f"The server's log ends at row {page.tip.value.n}; the sheet names row {noted.n}:"
-            " the server was set back, or something was taken from it."
+            " the server was set back, or something was taken from it.",
+            hint="Ask its owner for its newest backup. Without --head you get what is left.",
         )
     if head.n != noted.n or head_words(lost.vault, head.n, head.g) != noted.words:
         raise RecoveryRefused(
-            "The head words of the server's log are others than those on the sheet."
+            "The head words of the server's log are others than those on the sheet.",
+            hint="Check row and words on the sheet; if they are right, do not trust the server.",
         )
     return head
 
