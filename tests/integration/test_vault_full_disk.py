@@ -161,11 +161,18 @@ def test_t10_a_read_only_disk_is_readable_and_recovers(home: VaultHome) -> None:
     lifecycle.close()
 
 
-def test_setup_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("leave_bytes", "refusal"),
+    [(2_500_000, OSError), (1_000_000, ReadOnly)],
+    ids=["for its ballast", "for the database"],
+)
+def test_setup_on_a_full_disk_leaves_nothing(
+    tmp_path: Path, leave_bytes: int, refusal: type[Exception]
+) -> None:
     with small_disk(tmp_path / "disk", 8) as disk:
-        fill(disk, leave_bytes=1_000_000)
+        fill(disk, leave_bytes=leave_bytes)
         home = VaultHome(disk / "data")
-        with pytest.raises(OSError, match="space"):
+        with pytest.raises(refusal, match=r"space|full"):
             home.create(with_recovery=False)
         assert not home.directory.exists()
         assert list(home.root.iterdir()) == []

@@ -31,7 +31,7 @@ def checkout(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     copy.mkdir(parents=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(repository / name, copy / name)
-    for name in ("daemon", "packaging"):
+    for name in ("daemon", "sync", "packaging"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(repository / name, copy / name, ignore=ignored)
     folder = copy / ".venv"
@@ -44,7 +44,7 @@ def checkout(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
                 (site / entry.name).symlink_to(entry)
     for leftover in site.glob("_memlocket*.pth"):
         leftover.unlink()
-    (site / "checkout.pth").write_text(f"{copy / 'daemon'}\n")
+    (site / "checkout.pth").write_text(f"{copy / 'daemon'}\n{copy / 'sync'}\n")
     stamp = hashlib.sha256((copy / "pyproject.toml").read_bytes())
     stamp.update((sys.version + "\n").encode())
     (folder / ".deps-base").write_text(stamp.hexdigest())

@@ -35,6 +35,7 @@ from memory_manager.vault.anchor_keeper import copy_name
 from memory_manager.vault.argon import ArgonParameters
 from memory_manager.vault.ballast import BALLAST_BYTES
 from memory_manager.vault.connection import open_database
+from memory_manager.vault.database_errors import write_error
 from memory_manager.vault.errors import PassphraseRequired, SetupCancelled, VaultError, VaultExists
 from memory_manager.vault.key_file import read_key_file
 from memory_manager.vault.os_keyring import KeyringUnavailable, OsKeyring
@@ -237,6 +238,11 @@ def _write_database(
         progress = state_rows.read_progress(connection)
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except Exception as error:
+        known = write_error(error)
+        if known is None:
+            raise
+        raise known from None
     finally:
         connection.close()
     if read_head(building.database) != salt:
