@@ -68,7 +68,8 @@ def test_up_speaks_at_once_on_a_terminal_and_leaves_one_line(sandbox: SandboxDae
 
 def test_a_folder_open_to_others_is_refused_by_init_and_up_alike(tmp_path: Path) -> None:
     daemon = SandboxDaemon(tmp_path / "open")
-    daemon.home.mkdir(mode=0o755)
+    daemon.home.mkdir()
+    daemon.home.chmod(0o755)  # whatever this process lets others do
     said = {}
     for command in (("init", "--insecure-key-file", str(tmp_path / "key")), ("up",)):
         done = daemon.cli(*command, "--json", check=False)
