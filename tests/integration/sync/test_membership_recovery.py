@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sync_devices import Devices, SyncDevice, key_file_of
+from sync_pair import agree
 from sync_proxy import PULL, ROSTER, Answer, Call, between, refusal, signed_head
 from sync_server import registration_token
 
@@ -73,6 +74,14 @@ async def head_of(device: SyncDevice) -> NotedHead:
     """What a careful owner writes on the sheet."""
     said: Any = (await device.sync.fresh_status())["verified"]
     return NotedHead(said["n"], tuple(said["words"]))
+
+
+async def lose_the_roster_answer(call: Call) -> Answer | None:
+    """The server takes an entry, and nobody hears of it."""
+    if (call.method, call.path) != ("POST", ROSTER):
+        return None
+    await call.forward()
+    return Answer(502, "text/html", b"gone")
 
 
 async def test_words_alone_bring_everything_back_and_shut_the_lost_device_out(
@@ -161,13 +170,7 @@ async def test_a_recovery_whose_answer_was_lost_can_be_repeated(
         _, member = await with_words(server, made, proxy.url)
         back = await made.new("back")
 
-        async def lose(call: Call) -> Answer | None:
-            if (call.method, call.path) != ("POST", "/v1/roster"):
-                return None
-            await call.forward()
-            return Answer(502, "text/html", b"gone")
-
-        proxy.rule = lose
+        proxy.rule = lose_the_roster_answer
         with pytest.raises(SyncUnreachable):
             await recover(back, proxy.url, member.vault)
         assert await back.state() == "off"
@@ -336,6 +339,44 @@ async def test_a_new_id_is_signed_again_where_another_device_was_faster(
         await first.sync.sync_now()
         assert len(sent) == 2
         assert await first.state() == "ok"
+
+
+async def test_a_new_id_whose_answer_was_lost_goes_on_when_repeated(
+    server: RunningServer, made: Devices
+) -> None:
+    async with between(server) as proxy:
+        first, _ = await with_words(server, made, proxy.url)
+        second = await made.join(first, proxy.url, "two")
+        await first.sync.sync_now()
+        await renewed(first)
+        proxy.rule = lose_the_roster_answer
+        with pytest.raises(SyncUnreachable):
+            await first.membership.renew(grant=None)
+        assert await first.state() == "stopped"
+        proxy.rule = None
+        await agree(second)
+        await second.membership.rotate()  # its key is sealed to the new id, not to the ended one
+        await second.remember("written meanwhile")
+        await second.sync.sync_now()
+        await first.membership.renew(grant=None)
+        await first.remember("goes on")
+        await first.sync.sync_now()
+        assert await first.state() == "ok"
+        assert await first.texts() == {"first", "second", "written meanwhile", "goes on"}
+        assert await first.store.read(roster_log.chain) == await second.store.read(roster_log.chain)
+
+
+async def test_a_lost_state_of_a_revoked_device_is_no_way_back(
+    server: RunningServer, made: Devices
+) -> None:
+    first, _ = await with_words(server, made)
+    second = await made.join(first, server.url, "two")
+    await renewed(second)
+    await first.membership.revoke("two")
+    with pytest.raises(SyncServerRefused) as refused:
+        await second.membership.renew(grant=None)
+    assert refused.value.reason == "REVOKED_DEVICE"
+    assert await second.state() == "stopped"
 
 
 async def test_a_restored_vault_may_leave_instead(server: RunningServer, made: Devices) -> None:

@@ -203,7 +203,16 @@ async def renew(desk: Desk, *, grant: bytes | None) -> Enrolled:
     try:
         async with visiting(desk, address) as client:
             client.identify(standing.state.vault, old_secrets, connection.server_key)
-            chain = await _closed(client, standing, key, own_keys(desk, grant))
+            successor = own_keys(desk, grant)
+            try:
+                chain = await _closed(client, standing, key, successor)
+            except SyncServerRefused as error:
+                if error.status not in REFUSED_LOGIN:
+                    raise
+                client.identify(standing.state.vault, desk.secrets, connection.server_key)
+                chain = await _closed_before(client, standing, successor)
+                if not chain:
+                    raise
     finally:
         old_secrets.wipe()
     await _go_on(desk, chain, standing)
@@ -237,6 +246,21 @@ async def _closed(
     raise RosterMoved
 
 
+async def _closed_before(
+    client: SyncClient, standing: Standing, successor: NewKeys
+) -> tuple[SignedEntry, ...]:
+    """The whole chain where an earlier attempt got this far; nothing where the server does not know
+    the new id either.
+    """
+    try:
+        chain = await entries_after(client, -1)
+    except SyncServerRefused as error:
+        if error.status not in REFUSED_LOGIN:
+            raise
+        return ()
+    return chain if is_member(roster_of(chain, standing.state.vault), successor) else ()
+
+
 def _server_side(error: SyncServerRefused) -> tuple[int, bytes]:
     try:
         return int(error.details["seq"]), bytes.fromhex(error.details["head"])
@@ -251,10 +275,11 @@ async def _go_on(desk: Desk, chain: tuple[SignedEntry, ...], before: Standing) -
 
     def adopt(transaction: Transaction) -> None:
         with kdf.KeyMaterial() as held:
-            known = keybag.keep_all(transaction.connection, held)
-            epochs = collect_keys(chain, roster, old, box_secret, known)
-            for vrk in epochs.values():
-                held.keep(vrk)
+            epochs = keybag.keep_all(transaction.connection, held)
+            for member in (old, device):  # a rotation since an earlier attempt names the new id
+                epochs = collect_keys(chain, roster, member, box_secret, epochs)
+                for vrk in epochs.values():
+                    held.keep(vrk)
             enrol_again(transaction, desk.journal, chain=chain, keys=epochs)
         if old in before.names:
             names.put(transaction, {device: before.names[old]})
