@@ -385,9 +385,9 @@ async def test_a_certificate_is_trusted_only_by_the_owners_word(tmp_path: Path) 
             client = SyncClient(server.url, ca_file=ca_file)
             try:
                 if works:
-                    assert await client.health()
+                    assert await client.server_key()
                 else:
                     with pytest.raises(SyncUnreachable, match="certificate"):
-                        await client.health()
+                        await client.server_key()
             finally:
                 await client.close()

@@ -120,11 +120,6 @@ class SyncClient:
                 return None
             raise
 
-    async def health(self) -> str:
-        """The server's version."""
-        said = answers.json_object(await self._http.request("GET", "/v1/health"))
-        return str(said.get("version", ""))
-
     # --- with a session -----------------------------------------------------------------------
 
     async def pull(self, after: int, limit: int = PAGE_ROWS) -> Page:

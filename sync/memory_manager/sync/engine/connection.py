@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import json
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from memory_manager.sync.engine.errors import SyncAddressRefused
-from memory_manager.sync.wire import labels
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -30,20 +28,6 @@ class ServerConnection:
     def host(self) -> str:
         """``name:port`` in lower case, as login signatures bind it."""
         return host_of(self.url)
-
-    def as_json(self) -> str:
-        return json.dumps({**dataclasses.asdict(self), "server_key": self.server_key.hex()})
-
-
-def read_connection(text: str) -> ServerConnection:
-    """The connection that ``as_json`` wrote; ValueError or KeyError for anything else."""
-    members: dict[str, Any] = json.loads(text)
-    key = bytes.fromhex(members["server_key"])
-    if len(key) != labels.HASH_BYTES:
-        raise ValueError("a server key has 32 bytes")
-    return ServerConnection(
-        base_url(members["url"]), key, members.get("ca_file"), members.get("proxy")
-    )
 
 
 def base_url(text: str) -> str:
