@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from small_vault import KEY, SALT, SmallVault, connect, create_database, small_vault, writer
 
+from memory_manager.base.schema_files import Migration
 from memory_manager.security.envelope import (
     EncryptionState,
     RetrievalVisibility,
@@ -102,7 +103,7 @@ def test_vault_of_an_edited_migration_is_refused(tmp_path: Path) -> None:
 
 
 def test_failing_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = migrations.Migration(1, "broken", "x", "CREATE TABLE a(b);\nCREATE TABLE a(b);\n")
+    broken = Migration(1, "broken", "x", "CREATE TABLE a(b);\nCREATE TABLE a(b);\n")
     connection = open_database(tmp_path / "vault.db", KEY, SALT, create=True)
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "migrations", lambda: (broken,))

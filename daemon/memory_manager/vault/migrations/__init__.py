@@ -6,50 +6,26 @@ write like any other, the bump of the generation. Contract: vault.md 8.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import hashlib
 import importlib.resources
-import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memory_manager.base.schema_files import Migration, read_migrations
 from memory_manager.base.times import now_ms
 from memory_manager.vault.errors import NewerSchema, SchemaMismatch
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
-_FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _LOG_TABLE = """CREATE TABLE IF NOT EXISTS schema_migration(
   number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL,
   applied_at_ms INTEGER NOT NULL) STRICT"""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Migration:
-    """One numbered file; ``checksum`` is the hex SHA-256 of its text with LF line ends."""
-
-    number: int
-    name: str
-    checksum: str
-    sql: str = dataclasses.field(repr=False)
-
-
 @functools.cache
 def migrations() -> tuple[Migration, ...]:
-    """All shipped migrations in order; numbers start at 1 and have no gap."""
-    found: list[Migration] = []
-    for entry in importlib.resources.files(__name__).iterdir():
-        if match := _FILE_NAME.fullmatch(entry.name):
-            # A checkout with CRLF line ends must not look like a changed migration.
-            sql = entry.read_text(encoding="utf-8").replace("\r\n", "\n")
-            checksum = hashlib.sha256(sql.encode()).hexdigest()
-            found.append(Migration(int(match[1]), match[2], checksum, sql))
-    found.sort(key=lambda migration: migration.number)
-    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
-        raise SchemaMismatch("The program's own schema files are incomplete.")
-    return tuple(found)
+    """All shipped migrations in order."""
+    return read_migrations(importlib.resources.files(__name__))
 
 
 SCHEMA_VERSION = len(migrations())
@@ -113,10 +89,12 @@ def _check_applied(connection: Connection) -> None:
 
 
 def _apply(connection: Connection, migration: Migration) -> None:
+    from sqlcipher3.dbapi2 import complete_statement
+
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(_LOG_TABLE)
-        for statement in _statements(migration.sql):
+        for statement in migration.statements(complete_statement):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO schema_migration(number, name, checksum, applied_at_ms)"
@@ -129,17 +107,3 @@ def _apply(connection: Connection, migration: Migration) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _statements(sql: str) -> Iterator[str]:
-    """Single statements: ``executescript`` would commit our transaction first."""
-    from sqlcipher3.dbapi2 import complete_statement
-
-    pending = ""
-    for line in sql.splitlines(keepends=True):
-        pending += line
-        if complete_statement(pending):
-            yield pending
-            pending = ""
-    if any(line.strip() and not line.lstrip().startswith("--") for line in pending.splitlines()):
-        raise SchemaMismatch("A schema file ends inside a statement.")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from memory_manager.base.private_files import check_private_file, ensure_private_directory
+from memory_manager.base.schema_files import Migration
 from memory_manager.base.times import now_ms
-from memory_manager.sync.server.migrations import Migration, migrations, missing
+from memory_manager.sync.server.migrations import migrations, missing
 from memory_manager.sync.server.refusals import StorageUnavailable
 
 T = TypeVar("T")
@@ -87,12 +88,8 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
-    statement = ""
-    for line in migration.sql.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            connection.execute(statement)
-            statement = ""
+    for statement in migration.statements(sqlite3.complete_statement):
+        connection.execute(statement)
     connection.execute(
         "INSERT INTO schema_migration(number, name, checksum, applied_at_ms) VALUES (?, ?, ?, ?)",
         (migration.number, migration.name, migration.checksum, now_ms()),
