@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sync_storage_speed
 from figures import show
+from postgres_server import NOT_INSTALLED
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
@@ -19,7 +20,7 @@ def test_bench_of_small_storages(tmp_path: Path) -> None:
     for kind in sync_storage_speed.KINDS:
         figures = report[kind]
         if figures == "not installed":
-            pytest.skip("PostgreSQL is not installed here")
+            pytest.skip(NOT_INSTALLED)
         assert isinstance(figures, dict)
         # a push of many rows is one commit: it must not cost as much as that many pushes
         assert figures["push 100"]["rows_per_s"] > 2 * figures["push 1"]["rows_per_s"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 BINARIES = "/usr/lib/postgresql"  # Debian's; elsewhere they are on the path
+NOT_INSTALLED = "PostgreSQL is not installed here (on Debian: apt-get install postgresql)"
 ROLE = "memlocket"  # what the server logs in as: the owner of its tables, no superuser
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from postgres_server import PostgresServer, find_postgres, running_postgres
+from postgres_server import NOT_INSTALLED, PostgresServer, find_postgres, running_postgres
 from stored_vault import Opener, StoredVault, opener
 from sync_devices import Devices, devices
 from sync_proxy import SyncProxy, between
@@ -20,7 +20,7 @@ from memory_manager.sync.server.storage import Storage
 def postgres_server() -> Iterator[PostgresServer]:
     binaries = find_postgres()
     if binaries is None:
-        pytest.skip("PostgreSQL is not installed here (on Debian: apt-get install postgresql)")
+        pytest.skip(NOT_INSTALLED)
     with running_postgres(binaries) as database_server:
         yield database_server
 
