@@ -98,6 +98,18 @@ def _set_version(path: Path, number: int) -> None:
         connection.execute(f"PRAGMA user_version = {number}")
 
 
+async def test_a_schema_of_a_newer_program_is_refused_as_such(
+    postgres_server: PostgresServer,
+) -> None:
+    database = postgres_server.new_database()
+    for _ in range(2):  # made, then found
+        await (await open_postgres_index(database)).close()
+    newer = "INSERT INTO memlocket_index.version(number) VALUES(99)"
+    postgres_server.sql(newer, urlsplit(database).path[1:])
+    with pytest.raises(StorageMismatch):
+        await open_postgres_index(database)
+
+
 async def test_rows_are_stored_replaced_and_removed(index: tuple[IndexStorage, str]) -> None:
     storage, _ = index
     row = _row(1)

@@ -30,11 +30,13 @@ from memory_manager.sync.server.index.stored_rows import (
     ACCESS_COLUMNS,
     LAST_USE_MS,
     TABLES,
+    VERSION,
     candidate_of,
     is_newer,
 )
 from memory_manager.sync.server.index.vectors import pack_pieces
 from memory_manager.sync.server.postgres.database import outside_errors
+from memory_manager.sync.server.refusals import StorageMismatch
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Pool
@@ -68,7 +70,7 @@ class PostgresIndex:
                 yield line
 
     async def open(self) -> None:
-        """Make the schema where there is none."""
+        """Make the schema where there is none; StorageMismatch for one of a newer program."""
         with outside_errors():
             async with self._pool.acquire() as line, line.transaction():
                 await line.execute("SELECT pg_advisory_xact_lock($1)", _SCHEMA_LOCK)
@@ -76,6 +78,9 @@ class PostgresIndex:
                 if there is None:
                     files = importlib.resources.files(_PACKAGE)
                     await line.execute(files.joinpath("postgres_0001.sql").read_text())
+                version = await line.fetchval("SELECT max(number) FROM memlocket_index.version")
+        if version > VERSION:
+            raise StorageMismatch
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -267,7 +272,7 @@ class PostgresIndex:
 
 
 async def open_postgres_index(url: str) -> PostgresIndex:
-    """The index at a database URL; StorageUnavailable."""
+    """The index at a database URL; StorageUnavailable, StorageMismatch."""
     with outside_errors():
         pool = await asyncpg.create_pool(
             url,

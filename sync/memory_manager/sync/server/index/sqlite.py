@@ -31,6 +31,7 @@ from memory_manager.sync.server.index.stored_rows import (
     ACCESS_COLUMNS,
     LAST_USE_MS,
     TABLES,
+    VERSION,
     candidate_of,
     is_newer,
 )
@@ -41,7 +42,6 @@ from memory_manager.sync.server.sqlite.database import outside_errors
 T = TypeVar("T")
 
 FILE_NAME: Final = "index.db"
-_VERSION: Final = 1
 _PACKAGE: Final = "memory_manager.sync.server.index"
 
 
@@ -66,12 +66,12 @@ class SqliteIndex:
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA busy_timeout=10000")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > _VERSION:
+        if version > VERSION:
             raise StorageMismatch
         if version == 0:
             sql = importlib.resources.files(_PACKAGE).joinpath("sqlite_0001.sql").read_text()
             connection.executescript(
-                f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version={_VERSION};\nCOMMIT;"
+                f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version={VERSION};\nCOMMIT;"
             )
 
     async def _run(self, work: Callable[[], T]) -> T:

@@ -11,6 +11,8 @@ from memory_manager.security.envelope import SecurityEnvelope, read_envelope
 from memory_manager.sync.server.index.storage import Candidate, NewRow
 from memory_manager.sync.server.index.vectors import unpack_pieces, unpack_words
 
+VERSION: Final = 1
+"""Of the schema; a newer one is not ours to write into."""
 LAST_USE_MS: Final = 60_000
 """How much time passes before the use of a token is written down again."""
 TABLES: Final = ("index_row", "grant_used", "index_token", "index_audit")
