@@ -86,7 +86,11 @@ def test_the_line_among_others(sync: dict[str, Any], line: str | None) -> None:
     assert sync_text.line(sync) == line
 
 
-def test_devices_that_ended_say_where() -> None:
+@pytest.mark.parametrize(
+    ("ended_by", "said"),
+    [("revoke", "revoked"), ("leave", "left"), ("fork_close", "renewed"), (None, "ended")],
+)
+def test_devices_that_ended_say_how_and_where(ended_by: str | None, said: str) -> None:
     shown = sync_text.devices(
         {
             "devices": [
@@ -94,7 +98,7 @@ def test_devices_that_ended_say_where() -> None:
                  "role": "device", "rows": 3},
                 {"device": "cd" * 16, "name": None, "active": True, "role": "recovery", "rows": 0},
                 {"device": "ef" * 16, "name": "lost", "active": False, "role": "device",
-                 "rows": 2, "ended_at_row": 2},
+                 "rows": 2, "ended_at_row": 2, "ended_by": ended_by},
             ]
         },
         {"alarms": [{"code": "ROSTER_CHANGED", "changes": "add " + "12" * 16 + " by words"}]},
@@ -102,4 +106,4 @@ def test_devices_that_ended_say_where() -> None:
     assert "added: 12121212 by the recovery words" in shown.partition("Not confirmed yet")[2]
     assert "this device" in shown
     assert "recovery words" in shown
-    assert "ended at row 2" in shown
+    assert f"{said} at row 2" in shown

@@ -17,6 +17,7 @@ _OPERATIONS = {
     "leave": "left",
     "fork_close": "goes on under a new id",
 }
+_ENDED = {"revoke": "revoked", "leave": "left", "fork_close": "renewed"}
 _WAYS_ON = {
     "BREAKER": "memlocket sync devices, then: memlocket sync confirm BREAKER",
     "CLONED": "memlocket sync retry, once only one copy is left",
@@ -200,7 +201,8 @@ def devices(answer: _Entry, sync: _Entry) -> str:
 
 def _role(device: _Entry) -> str:
     if not device.get("active"):
-        return f"ended at row {device.get('ended_at_row')}"
+        ended = _ENDED.get(str(device.get("ended_by")), "ended")
+        return f"{ended} at row {device.get('ended_at_row')}"
     if device.get("role") == "recovery":
         return "recovery words"
     return "this device" if device.get("this_device") else "active"

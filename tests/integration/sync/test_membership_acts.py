@@ -21,7 +21,7 @@ from memory_manager.sync.membership.following import follow
 from memory_manager.sync.membership.roster_entries import Rotation
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.enrolment import NewKeys
-from memory_manager.sync.wire.roster import Role
+from memory_manager.sync.wire.roster import Operation, Role
 from memory_manager.vault import kdf
 from memory_manager.vault.errors import VaultLocked
 from memory_manager.vault.owner_acts import renew_device
@@ -62,7 +62,8 @@ async def test_a_revocation_is_one_entry_with_a_new_key_and_a_mark(
     cut = after.members[two.second.id]
     assert len(await chain(two.first)) == len(before) + 1
     assert after.epoch == 2
-    assert cut.cut == (await two.first.membership.devices())[0][-1].rows
+    shown = (await two.first.membership.devices())[0][-1]
+    assert (shown.rows, shown.ended_by) == (cut.cut, Operation.REVOKE)
     assert (await two.first.verified())[0] == n + 1
     assert await two.first.store.read(keybag.epochs) == [1, 2]
 
@@ -189,10 +190,11 @@ async def test_a_device_that_leaves_keeps_its_memories_and_may_join_again(
     old = two.second.id
     assert await two.second.membership.leave()
     await two.first.sync.sync_now()
-    _, due = await two.first.membership.devices()
+    views, due = await two.first.membership.devices()
     with pytest.raises(SyncOff):
         await two.second.membership.devices()
     assert due
+    assert [view.ended_by for view in views] == [None, Operation.LEAVE]
     assert await two.first.texts() == await two.second.texts() == {"shared"}
     assert await two.second.count("entry") == 0
     await two.first.membership.rotate()

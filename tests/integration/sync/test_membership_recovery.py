@@ -31,6 +31,7 @@ from memory_manager.sync.membership.recovering import (
 )
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.framing import Page, pack_page
+from memory_manager.sync.wire.roster import Operation
 from memory_manager.vault.errors import WrongRecoveryWords
 from memory_manager.vault.owner_acts import renew_device
 from memory_manager.vault.recovery_words import new_entropy, words_of
@@ -364,6 +365,8 @@ async def test_a_new_id_whose_answer_was_lost_goes_on_when_repeated(
         assert await first.state() == "ok"
         assert await first.texts() == {"first", "second", "written meanwhile", "goes on"}
         assert await first.store.read(roster_log.chain) == await second.store.read(roster_log.chain)
+        views, _ = await second.membership.devices()
+        assert [v.ended_by for v in views if not v.is_active] == [Operation.FORK_CLOSE]
 
 
 async def test_a_lost_state_of_a_revoked_device_is_no_way_back(

@@ -271,7 +271,7 @@ def a_lost_machine_is_shut_out_with_one_command(walk: Walk) -> None:
     assert len(texts(walk.laptop)) == 19
     listed = {device["name"]: device["active"] for device in said(walk.desk, "devices")["devices"]}
     assert not listed["laptop"]
-    assert "ended at row" in walk.desk.cli("sync", "devices").stdout
+    assert "revoked at row" in walk.desk.cli("sync", "devices").stdout
 
 
 def a_revoked_machine_leaves_and_keeps_its_memories(walk: Walk) -> None:

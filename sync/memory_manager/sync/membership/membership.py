@@ -173,7 +173,7 @@ class Membership:
         """Everybody who is or was a member, and whether somebody left without a new key since."""
         standing = await self._desk.standing()
         chain = await self._desk.sync.store.read(roster_log.chain)
-        views = device_views(standing, self._desk.secrets.device)
+        views = device_views(standing, chain, self._desk.secrets.device)
         return views, rotation_is_due(chain)
 
     async def call_device(self, typed: str, name: str) -> bytes:
