@@ -60,11 +60,12 @@ def wrapping_key(vrk: SecretBytes) -> bytearray:
 
 
 def blinding_key(vrk: SecretBytes) -> bytearray:
-    """IBK_e, for index tokens."""
+    """IBK_e, for ``index_token``: fixed by the format's vectors, nothing is blinded so far."""
     return derive(vrk, 2, _VRK_CONTEXT)
 
 
 def export_key(vrk: SecretBytes) -> bytearray:
+    """For files of an epoch: fixed by the format's vectors, no file is written under it so far."""
     return derive(vrk, 3, _VRK_CONTEXT)
 
 
@@ -79,7 +80,9 @@ def key_id(rwk: SecretBytes) -> bytes:
 
 
 def index_token(ibk: SecretBytes, field: str, value: str) -> bytes:
-    """16 bytes that equal values of one field share inside an epoch (sync.md 11)."""
+    """16 bytes that equal values of one field share inside an epoch (sync.md 11): fixed by the
+    format's vectors, no row carries any so far.
+    """
     message = field.encode() + b"\x00" + value.encode()
     return hashlib.blake2b(message, digest_size=ID_BYTES, key=ibk, person=INDEX_TOKEN).digest()
 
