@@ -111,9 +111,7 @@ def keep_the_last(device: LedgerDevice, memory: MemoryId) -> None:
     record = device.conflict(memory)
     if record is not None:
         dot = record.siblings[-1].dot
-        device.write(
-            lambda tx: conflicts.keep(tx, device.journal, device.memories, memory, dot, writer())
-        )
+        device.write(lambda tx: conflicts.keep(tx, device.memories, memory, dot, writer()))
 
 
 def said_in_the_log(world: LedgerWorld) -> tuple[dict[str, Current], dict[Dot, Any]]:

@@ -330,7 +330,7 @@ def test_any_number_of_siblings_costs_and_shows_a_few(world: LedgerWorld) -> Non
     assert conflict is not None
     assert len(conflict.siblings) == revisions.MAX_SIDES
     chosen = conflict.siblings[3].dot
-    two.write(lambda tx: conflicts.keep(tx, two.journal, two.memories, memory, chosen, writer()))
+    two.write(lambda tx: conflicts.keep(tx, two.memories, memory, chosen, writer()))
     world.settle()
     assert one.content(memory) == two.content(memory)
     assert one.in_conflict() == two.in_conflict() == {}

@@ -94,7 +94,7 @@ def test_concurrent_edits_stay_as_siblings_and_keep_decides(
     assert {s.contents.content for s in record.siblings if s.contents} == {"of one", "of two"}
     assert one.content(memory) == "of two"  # written later
     loser = record.siblings[1]
-    two.write(lambda tx: conflicts.keep(tx, two.journal, two.memories, memory, loser.dot, writer()))
+    two.write(lambda tx: conflicts.keep(tx, two.memories, memory, loser.dot, writer()))
     world.settle()
     agree(world)
     assert one.content(memory) == "of one"
@@ -116,7 +116,7 @@ def test_merge_names_all_siblings(
     two.update(memory, content="of two")
     world.settle()
     change = MemoryChange(content="of both")
-    one.write(lambda tx: conflicts.merge(tx, one.journal, one.memories, memory, change, writer()))
+    one.write(lambda tx: conflicts.merge(tx, one.memories, memory, change, writer()))
     world.settle()
     agree(world)
     assert two.content(memory) == "of both"

@@ -85,9 +85,7 @@ async def keep(request: web.Request) -> web.Response:
     daemon = daemon_of(request)
 
     def decide(transaction: Transaction) -> WriteOutcome:
-        return conflicts.keep(
-            transaction, daemon.journal, daemon.memories, memory_id, revision, call.attribution
-        )
+        return conflicts.keep(transaction, daemon.memories, memory_id, revision, call.attribution)
 
     return await _decided(daemon, memory_id, decide)
 
@@ -102,9 +100,7 @@ async def merge(request: web.Request) -> web.Response:
     daemon, change = daemon_of(request), MemoryChange(content=content)
 
     def decide(transaction: Transaction) -> WriteOutcome:
-        return conflicts.merge(
-            transaction, daemon.journal, daemon.memories, memory_id, change, call.attribution
-        )
+        return conflicts.merge(transaction, daemon.memories, memory_id, change, call.attribution)
 
     return await _decided(daemon, memory_id, decide)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import NotFound
-from memory_manager.base.identifiers import MemoryId, memory_id_bytes, memory_id_from_bytes
+from memory_manager.base.identifiers import MemoryId, memory_id_from_bytes
 from memory_manager.sync.ledger import payload_rows, revisions, settling, state
-from memory_manager.sync.ledger.journal import SyncJournal, seal_version
+from memory_manager.sync.ledger.journal import seal_version
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.payload import Kind
 from memory_manager.vault import queries, row_matching, row_writer
@@ -21,7 +20,6 @@ from memory_manager.vault.row_codec import parse_memory_id
 from memory_manager.vault.rows import (
     Attribution,
     MemoryChange,
-    MemoryRow,
     RowStatus,
     WriteOutcome,
     WriteStatus,
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
 
     from memory_manager.vault.transaction import Transaction
-
-_IDS_PER_STATEMENT = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,20 +70,8 @@ def of_record(connection: Connection, memory_id: MemoryId) -> ConflictedRecord |
     return _record(connection, record_id)
 
 
-def conflicted(connection: Connection, ids: Iterable[MemoryId]) -> set[MemoryId]:
-    """Which of these are in conflict, for ``conflict: true`` in answers."""
-    wanted, found = [memory_id_bytes(memory_id) for memory_id in ids], set[MemoryId]()
-    for start in range(0, len(wanted), _IDS_PER_STATEMENT):
-        part = wanted[start : start + _IDS_PER_STATEMENT]
-        marks = ",".join("?" * len(part))
-        rows = connection.execute(f"SELECT DISTINCT id FROM sibling WHERE id IN ({marks})", part)
-        found |= {memory_id_from_bytes(record_id) for (record_id,) in rows}
-    return found
-
-
 def keep(
     transaction: Transaction,
-    journal: SyncJournal,
     memories: Memories,
     memory_id: MemoryId,
     dot: Dot,
@@ -98,12 +82,11 @@ def keep(
     chosen = next((s for s in record.siblings if s.dot == dot), None) if record else None
     if chosen is None or chosen.contents is None:
         raise NotFound
-    return _resolve(transaction, journal, memories, memory_id, chosen.contents, writer)
+    return _resolve(transaction, memories, memory_id, chosen.contents, writer)
 
 
 def merge(
     transaction: Transaction,
-    journal: SyncJournal,
     memories: Memories,
     memory_id: MemoryId,
     change: MemoryChange,
@@ -118,20 +101,18 @@ def merge(
     prepared = row_writer.prepare_for(
         transaction, contents, writer, accepted=contents_of_stored(row)
     )
-    return _resolve(transaction, journal, memories, memory_id, prepared.contents, writer)
+    return _resolve(transaction, memories, memory_id, prepared.contents, writer)
 
 
 def _resolve(
     transaction: Transaction,
-    journal: SyncJournal,
     memories: Memories,
     memory_id: MemoryId,
     contents: RowContents,
     writer: Attribution,
 ) -> WriteOutcome:
     connection = transaction.connection
-    if journal.active(connection) is None:
-        raise LookupError("sync is off, or this device must enrol again")
+    found = state.require_active(connection)
     row = queries.get_row(connection, memory_id)
     if row is None:
         raise NotFound
@@ -146,13 +127,8 @@ def _resolve(
         holds_key=holder is None or holder.rowid == row.rowid,
     )
     after = memories.apply(transaction, incoming).row
-    _seal(memories, transaction, after)
+    seal_version(memories, transaction, found, after, WriteStatus.UPDATED, kind=Kind.RESOLVE)
     return WriteOutcome(WriteStatus.UPDATED, after)
-
-
-def _seal(memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
-    found = state.require_active(transaction.connection)
-    seal_version(memories, transaction, found, row, WriteStatus.UPDATED, kind=Kind.RESOLVE)
 
 
 def _record(connection: Connection, record_id: bytes) -> ConflictedRecord:

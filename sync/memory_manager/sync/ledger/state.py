@@ -146,12 +146,6 @@ def set_server(transaction: Transaction, url: str) -> None:
     transaction.connection.execute("UPDATE sync_state SET server_url = ?", (url,))
 
 
-def raise_min_epoch(transaction: Transaction, epoch: int) -> None:
-    """Refuse rows sealed under an epoch before this one; never lower than it is."""
-    transaction.connection.execute("UPDATE sync_state SET min_epoch = max(min_epoch, ?)", (epoch,))
-    reached(transaction)
-
-
 def confirm_deletions(transaction: Transaction, for_ms: int = 3_600_000) -> None:
     """The owner has agreed to the deletions that stopped a pull; clears that stop."""
     transaction.connection.execute(
