@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from memory_manager.sync.server.background import in_background
 from memory_manager.sync.server.host import Mount, MountFactory, SyncHost
 from memory_manager.sync.server.index.agent_routes import agent_routes
 from memory_manager.sync.server.index.routes import index_routes
@@ -42,12 +43,15 @@ def index_mount(embedder: Embedder | None = None) -> MountFactory:
             clock_ms=host.clock_ms,
             embedder=embedder,
         )
+        async def class_refused(vault: bytes, device: bytes) -> None:
+            await storage.note(vault, device, "push.refused", "class_policy", None)
+
         routes = (*index_routes(service), *agent_routes(service))
         async with contextlib.AsyncExitStack() as closing:
             closing.push_async_callback(storage.close)
             if embedder is not None:
-                await closing.enter_async_context(_filling(service))
-            yield Mount(routes, storage.delete_vault)
+                await closing.enter_async_context(in_background(_fill(service)))
+            yield Mount(routes, storage.delete_vault, class_refused)
 
     return mount
 
@@ -60,19 +64,8 @@ async def _open_storage(host: SyncHost) -> IndexStorage:
     return await open_postgres_index(host.settings.database_url)
 
 
-@contextlib.asynccontextmanager
-async def _filling(service: IndexService) -> AsyncGenerator[None]:
-    """Embeds what came while the embedder could not."""
-    task = asyncio.get_running_loop().create_task(_fill(service))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
 async def _fill(service: IndexService) -> None:
+    """Embeds what came while the embedder could not."""
     while True:
         try:
             more = await service.fill() == FILL_ROWS

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.resources
-import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -28,11 +27,16 @@ from memory_manager.sync.server.index.storage import (
 )
 from memory_manager.sync.server.index.stored_rows import (
     ACCESS_COLUMNS,
+    CANDIDATE_COLUMNS,
     LAST_USE_MS,
+    NEW_ACCESS_COLUMNS,
+    ROW_COLUMNS,
     TABLES,
     VERSION,
+    access_values,
     candidate_of,
     is_newer,
+    row_values,
 )
 from memory_manager.sync.server.index.vectors import pack_pieces
 from memory_manager.sync.server.postgres.database import outside_errors
@@ -113,7 +117,7 @@ class PostgresIndex:
             await _note(line, row.vault, row.device, "row.stored", code, row.record)
             return Put.STORED
 
-    async def remove(self, vault: bytes, record: bytes, device: bytes, now_ms: int) -> bool:
+    async def remove(self, vault: bytes, record: bytes, device: bytes) -> bool:
         async with self._line(vault) as line:
             found = await line.fetchval(
                 "DELETE FROM index_row WHERE vault = $1 AND record = $2 RETURNING 1", vault, record
@@ -125,9 +129,8 @@ class PostgresIndex:
     async def candidates(self, vault: bytes, model: str | None) -> list[Candidate]:
         async with self._line() as line:
             rows = await line.fetch(
-                "SELECT record, security_envelope, opted_in, bucket, scope, path, memory_type,"
-                " created_at_ms, updated_at_ms, words, dimensions,"
-                " CASE WHEN model = $1 THEN pieces END FROM index_row WHERE vault = $2",
+                f"SELECT {CANDIDATE_COLUMNS}, CASE WHEN model = $1 THEN pieces END"
+                " FROM index_row WHERE vault = $2",
                 model,
                 vault,
             )
@@ -166,10 +169,6 @@ class PostgresIndex:
                 record,
                 document,
             )
-
-    async def count(self, vault: bytes) -> int:
-        async with self._line() as line:
-            return await _count(line, vault)
 
     async def records(self, vault: bytes) -> list[bytes]:
         async with self._line() as line:
@@ -211,15 +210,8 @@ class PostgresIndex:
             if count >= MAX_TOKENS:
                 return False
             await line.execute(
-                "INSERT INTO index_token(id, vault, digest, name, device, created_at_ms,"
-                " expires_at_ms) VALUES($1, $2, $3, $4, $5, $6, $7)",
-                token.id,
-                token.vault,
-                digest,
-                token.name,
-                token.device,
-                token.created_at_ms,
-                token.expires_at_ms,
+                f"INSERT INTO index_token({NEW_ACCESS_COLUMNS}) VALUES($1, $2, $3, $4, $5, $6, $7)",
+                *access_values(token, digest),
             )
             await _note(line, token.vault, token.device, "token.issued", "ok", None)
             return True
@@ -295,27 +287,9 @@ async def _replace(line: Line, row: NewRow, now_ms: int) -> None:
         "DELETE FROM index_row WHERE vault = $1 AND record = $2", row.vault, row.record
     )
     await line.execute(
-        "INSERT INTO index_row(vault, record, device, dot_device, dot_seq, owner_grant, document,"
-        " security_envelope, opted_in, bucket, scope, path, memory_type, created_at_ms,"
-        " updated_at_ms, words, stored_at_ms)"
+        f"INSERT INTO index_row({ROW_COLUMNS})"
         " VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-        row.vault,
-        row.record,
-        row.device,
-        row.dot.device,
-        row.dot.seq,
-        row.grant,
-        row.document,
-        json.dumps(row.envelope.as_json()),
-        row.opted_in,
-        row.bucket,
-        row.scope,
-        row.path,
-        row.memory_type,
-        row.created_at_ms,
-        row.updated_at_ms,
-        row.words,
-        now_ms,
+        *row_values(row, now_ms),
     )
     await line.execute(
         "INSERT INTO grant_used(vault, nonce, expires) VALUES($1, $2, $3)",

@@ -149,7 +149,7 @@ class IndexService:
         if not is_indexable(record):
             await self._refused(vault, device, "class_policy")
             raise ClassPolicyBroken
-        return await self.storage.remove(vault, record, device, self._clock_ms())
+        return await self.storage.remove(vault, record, device)
 
     async def _refused(self, vault: bytes, device: bytes, code: str) -> None:
         await self.storage.note(vault, device, "row.refused", code, None)

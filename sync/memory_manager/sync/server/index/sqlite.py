@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import importlib.resources
-import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,11 +28,16 @@ from memory_manager.sync.server.index.storage import (
 )
 from memory_manager.sync.server.index.stored_rows import (
     ACCESS_COLUMNS,
+    CANDIDATE_COLUMNS,
     LAST_USE_MS,
+    NEW_ACCESS_COLUMNS,
+    ROW_COLUMNS,
     TABLES,
     VERSION,
+    access_values,
     candidate_of,
     is_newer,
+    row_values,
 )
 from memory_manager.sync.server.index.vectors import pack_pieces
 from memory_manager.sync.server.refusals import StorageMismatch
@@ -107,7 +111,7 @@ class SqliteIndex:
     async def put(self, row: NewRow, now_ms: int, max_rows: int) -> Put:
         return await self._write(lambda connection: _put(connection, row, now_ms, max_rows))
 
-    async def remove(self, vault: bytes, record: bytes, device: bytes, now_ms: int) -> bool:
+    async def remove(self, vault: bytes, record: bytes, device: bytes) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
             found = connection.execute(
                 "DELETE FROM index_row WHERE vault = ? AND record = ?", (vault, record)
@@ -125,9 +129,8 @@ class SqliteIndex:
     async def candidates(self, vault: bytes, model: str | None) -> list[Candidate]:
         def work() -> list[Candidate]:
             rows = self._open_connection.execute(
-                "SELECT record, security_envelope, opted_in, bucket, scope, path, memory_type,"
-                " created_at_ms, updated_at_ms, words, dimensions,"
-                " CASE WHEN model = ? THEN pieces END FROM index_row WHERE vault = ?",
+                f"SELECT {CANDIDATE_COLUMNS}, CASE WHEN model = ? THEN pieces END"
+                " FROM index_row WHERE vault = ?",
                 (model, vault),
             )
             return [candidate_of(row) for row in rows]
@@ -167,9 +170,6 @@ class SqliteIndex:
 
         await self._write(work)
 
-    async def count(self, vault: bytes) -> int:
-        return await self._run(lambda: _count(self._open_connection, vault))
-
     async def records(self, vault: bytes) -> list[bytes]:
         def work() -> list[bytes]:
             rows = self._open_connection.execute(
@@ -208,17 +208,8 @@ class SqliteIndex:
             if count >= MAX_TOKENS:
                 return False
             connection.execute(
-                "INSERT INTO index_token(id, vault, digest, name, device, created_at_ms,"
-                " expires_at_ms) VALUES(?, ?, ?, ?, ?, ?, ?)",
-                (
-                    token.id,
-                    token.vault,
-                    digest,
-                    token.name,
-                    token.device,
-                    token.created_at_ms,
-                    token.expires_at_ms,
-                ),
+                f"INSERT INTO index_token({NEW_ACCESS_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?)",
+                access_values(token, digest),
             )
             _note(connection, token.vault, token.device, "token.issued", "ok", None)
             return True
@@ -297,11 +288,10 @@ async def open_sqlite_index(data: Path) -> SqliteIndex:
 
 
 def _put(connection: sqlite3.Connection, row: NewRow, now_ms: int, max_rows: int) -> Put:
-    key = (row.vault, row.record)
     held = connection.execute(
         "SELECT dot_device, dot_seq, owner_grant, document FROM index_row"
         " WHERE vault = ? AND record = ?",
-        key,
+        (row.vault, row.record),
     ).fetchone()
     if held is not None and held[2:] == (row.grant, row.document):
         return Put.UNCHANGED
@@ -313,28 +303,9 @@ def _put(connection: sqlite3.Connection, row: NewRow, now_ms: int, max_rows: int
     elif not is_newer(row, held[0], held[1], held[3]):
         return Put.OTHER_REVISION
     connection.execute(
-        "INSERT OR REPLACE INTO index_row(vault, record, device, dot_device, dot_seq, owner_grant,"
-        " document, security_envelope, opted_in, bucket, scope, path, memory_type, created_at_ms,"
-        " updated_at_ms, words, stored_at_ms)"
+        f"INSERT OR REPLACE INTO index_row({ROW_COLUMNS})"
         " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *key,
-            row.device,
-            row.dot.device,
-            row.dot.seq,
-            row.grant,
-            row.document,
-            json.dumps(row.envelope.as_json()),
-            int(row.opted_in),
-            row.bucket,
-            row.scope,
-            row.path,
-            row.memory_type,
-            row.created_at_ms,
-            row.updated_at_ms,
-            row.words,
-            now_ms,
-        ),
+        row_values(row, now_ms),
     )
     connection.execute(
         "INSERT INTO grant_used(vault, nonce, expires) VALUES(?, ?, ?)",

@@ -109,7 +109,7 @@ class IndexStorage(Protocol):
         """Store or replace a row, with an audit entry; anything but STORED changes nothing."""
         ...
 
-    async def remove(self, vault: bytes, record: bytes, device: bytes, now_ms: int) -> bool:
+    async def remove(self, vault: bytes, record: bytes, device: bytes) -> bool:
         """Take a row out with all that was derived from it; False when there is none."""
         ...
 
@@ -154,8 +154,6 @@ class IndexStorage(Protocol):
     async def token_of(self, digest: bytes, now_ms: int) -> AgentToken | None:
         """The living token of a digest, its last use noted (once a minute)."""
         ...
-
-    async def count(self, vault: bytes) -> int: ...
 
     async def records(self, vault: bytes) -> list[bytes]:
         """The ids of all rows of a vault."""

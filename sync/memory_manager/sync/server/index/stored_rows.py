@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from memory_manager.security.envelope import SecurityEnvelope, read_envelope
-from memory_manager.sync.server.index.storage import Candidate, NewRow
+from memory_manager.sync.server.index.storage import AgentToken, Candidate, NewRow
 from memory_manager.sync.server.index.vectors import unpack_pieces, unpack_words
 
 VERSION: Final = 1
@@ -16,11 +16,57 @@ VERSION: Final = 1
 LAST_USE_MS: Final = 60_000
 """How much time passes before the use of a token is written down again."""
 TABLES: Final = ("index_row", "grant_used", "index_token", "index_audit")
+ROW_COLUMNS: Final = (
+    "vault, record, device, dot_device, dot_seq, owner_grant, document, security_envelope,"
+    " opted_in, bucket, scope, path, memory_type, created_at_ms, updated_at_ms, words, stored_at_ms"
+)
+CANDIDATE_COLUMNS: Final = (
+    "record, security_envelope, opted_in, bucket, scope, path, memory_type, created_at_ms,"
+    " updated_at_ms, words, dimensions"
+)
+"""``pieces`` comes after them, where they are of the model that was asked for."""
+NEW_ACCESS_COLUMNS: Final = "id, vault, digest, name, device, created_at_ms, expires_at_ms"
 ACCESS_COLUMNS: Final = "id, vault, name, device, created_at_ms, expires_at_ms, last_used_at_ms"
 
 
+def row_values(row: NewRow, now_ms: int) -> tuple[object, ...]:
+    """What ``ROW_COLUMNS`` hold of a new row."""
+    return (
+        row.vault,
+        row.record,
+        row.device,
+        row.dot.device,
+        row.dot.seq,
+        row.grant,
+        row.document,
+        json.dumps(row.envelope.as_json()),
+        row.opted_in,
+        row.bucket,
+        row.scope,
+        row.path,
+        row.memory_type,
+        row.created_at_ms,
+        row.updated_at_ms,
+        row.words,
+        now_ms,
+    )
+
+
+def access_values(token: AgentToken, digest: bytes) -> tuple[object, ...]:
+    """What ``NEW_ACCESS_COLUMNS`` hold of a new token."""
+    return (
+        token.id,
+        token.vault,
+        digest,
+        token.name,
+        token.device,
+        token.created_at_ms,
+        token.expires_at_ms,
+    )
+
+
 def candidate_of(row: Sequence[Any]) -> Candidate:
-    """The columns that ``candidates`` of either storage reads, in their order."""
+    """A candidate of ``CANDIDATE_COLUMNS`` and its pieces."""
     record, envelope, opted_in, bucket, scope, path, kind, created_ms, updated_ms = row[:9]
     words, dimensions, pieces = row[9:]
     return Candidate(
