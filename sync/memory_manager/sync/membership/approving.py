@@ -99,13 +99,11 @@ class Doorkeeper:
         shown = self._shown.pop(handle, None)
         if shown is None:
             raise EnrolmentExpired
-        signing = self._desk.secrets.signing_key()
-        greeter = Greeter(bytes(signing.verify_key), bytes(self._desk.secrets.box_key().public_key))
-        await self._put(shown.invitation, pack_declined(shown.invitation, greeter))
+        await self._put(shown.invitation, pack_declined(shown.invitation, self._greeter()))
 
     async def _welcome(self, shown: _Shown) -> None:
         desk, standing = self._desk, await self._desk.standing()
-        signing, state = desk.secrets.signing_key(), standing.state
+        state = standing.state
         seq, head = standing.last_of(desk.secrets.device)
         said = Checkpoint(state.vault, desk.secrets.device, seq, head, state.n, state.g)
         with kdf.KeyMaterial() as held:
@@ -120,15 +118,19 @@ class Doorkeeper:
                     server_key=state.server_key,
                     n=state.n,
                     g=state.g,
-                    checkpoint=Signed(said, sign_checkpoint(signing, said)),
+                    checkpoint=Signed(said, sign_checkpoint(desk.secrets.signing_key(), said)),
                     names=standing.names,
                 ),
                 shown.invitation,
-                Greeter(bytes(signing.verify_key), bytes(desk.secrets.box_key().public_key)),
+                self._greeter(),
                 desk.secrets.box_key(),
                 shown.offer.keys.x25519,
             )
         await self._put(shown.invitation, letter)
+
+    def _greeter(self) -> Greeter:
+        secrets = self._desk.secrets
+        return Greeter(bytes(secrets.signing_key().verify_key), bytes(secrets.box_key().public_key))
 
     async def _put(self, invitation: Invitation, letter: bytes) -> None:
         try:

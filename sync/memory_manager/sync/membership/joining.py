@@ -32,11 +32,7 @@ from memory_manager.sync.membership.letters import (
     printable_name,
     read_welcome,
 )
-from memory_manager.sync.membership.mailbox import (
-    check_head,
-    is_member,
-    take,
-)
+from memory_manager.sync.membership.mailbox import check_head, is_member, take
 from memory_manager.sync.wire.enrolment import (
     MAILBOX_SECONDS,
     SECRET_BYTES,
@@ -154,15 +150,7 @@ def _check_members(roster: Roster, welcome: Welcome, greeter: Greeter, keys: New
     if welcome.roster not in roster.positions:
         raise EnrolmentRefused("The server shows another device list than the one who answered.")
     by = roster.members.get(welcome.checkpoint.value.device)
-    if (
-        by is None
-        or not by.is_active
-        or (by.ed25519, by.x25519)
-        != (
-            greeter.ed25519,
-            greeter.x25519,
-        )
-    ):
+    if by is None or not by.is_active or Greeter(by.ed25519, by.x25519) != greeter:
         raise EnrolmentRefused("The device that answered is not on the vault's device list.")
     if not is_member(roster, keys):
         raise EnrolmentRefused("This device is not on the vault's device list.")

@@ -134,30 +134,23 @@ def pack_welcome(
         }
     )
     sealed = Box(own_box, PublicKey(newcomer_box)).encrypt(plain, nonce).ciphertext
-    mac = welcome_mac(invitation, nonce, sealed, greeter.ed25519, greeter.x25519)
-    return canonical.encode(
-        {
-            "v": _VERSION,
-            "ed25519": greeter.ed25519.hex(),
-            "x25519": greeter.x25519.hex(),
-            "nonce": nonce.hex(),
-            "box": sealed.hex(),
-            "mac": mac.hex(),
-        }
-    )
+    return _pack_answer(invitation, greeter, nonce, sealed)
 
 
 def pack_declined(invitation: Invitation, greeter: Greeter) -> bytes:
     """In place of a welcome where the owner said no; only who read the string can make it."""
-    nonce = new_nonce()
-    mac = welcome_mac(invitation, nonce, _DECLINED, greeter.ed25519, greeter.x25519)
+    return _pack_answer(invitation, greeter, new_nonce(), _DECLINED)
+
+
+def _pack_answer(invitation: Invitation, greeter: Greeter, nonce: bytes, box: bytes) -> bytes:
+    mac = welcome_mac(invitation, nonce, box, greeter.ed25519, greeter.x25519)
     return canonical.encode(
         {
             "v": _VERSION,
             "ed25519": greeter.ed25519.hex(),
             "x25519": greeter.x25519.hex(),
             "nonce": nonce.hex(),
-            "box": _DECLINED.hex(),
+            "box": box.hex(),
             "mac": mac.hex(),
         }
     )
