@@ -18,6 +18,7 @@ from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff
 from memory_manager.sync.engine.loop import SyncLoop
 from memory_manager.sync.engine.own_state import heads
 from memory_manager.sync.engine.parts import Parts, Progress
+from memory_manager.sync.ledger import alarms, state
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.framing import MAX_PUSH_BYTES, MAX_PUSH_ROWS, unpack_push
 
@@ -347,6 +348,50 @@ async def test_what_is_locked_holds_no_key_and_no_connection(
     with pytest.raises(SyncOff):
         _ = one.sync.client
     assert one.sync.status()["state"] == "off"
+
+
+async def test_a_stop_that_the_vault_cannot_keep_is_found_and_kept_later(
+    server: RunningServer, made: Devices, proxy: SyncProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: the next round meets the same refusal, and the disk has room again."""
+    one = await made.found(server, proxy.url, pace=EAGER)
+    await one.until(lambda said: said["state"] == "ok")
+    monkeypatch.setattr(alarms, "record", _once_failing(alarms.record))
+
+    async def refuse(call: Call) -> Answer | None:
+        return refusal(409, "FORK") if call.path == PUSH else None
+
+    proxy.rule = refuse
+    await one.remember("row")
+    said = await one.until(lambda said: said["state"] == "stopped")
+    assert [alarm["code"] for alarm in said["alarms"]] == ["FORK"]
+    assert proxy.count(f"POST {PUSH}") == 2
+
+
+async def test_a_vault_that_could_not_be_read_is_read_again(
+    server: RunningServer, made: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await made.found(server, pace=EAGER)
+    await one.until(lambda said: said["state"] == "ok")
+    read, failing = one.store.read, _once_failing(state.must_enrol_again)
+
+    async def read_once_failing(work: Callable[[Any], Any]) -> Any:
+        return await read(failing if work is state.must_enrol_again else work)
+
+    monkeypatch.setattr(one.store, "read", read_once_failing)
+    await one.remember("row")
+    await one.until(lambda said: said["outbox"] == 0 and said["state"] == "ok")
+
+
+def _once_failing(works: Callable[..., Any]) -> Callable[..., Any]:
+    left = [OSError("no space left on device")]
+
+    def work(*arguments: Any, **named: Any) -> Any:
+        if left:
+            raise left.pop()
+        return works(*arguments, **named)
+
+    return work
 
 
 async def test_a_certificate_file_that_is_gone_is_told(

@@ -50,6 +50,9 @@ def test_every_code_has_a_sentence_of_advice(code: SyncCode) -> None:
         ("FORBIDDEN", 403, "SERVER_REFUSED", Reaction.RETRY),
         ("NOT_FOUND", 404, "SERVER_REFUSED", Reaction.AGAIN),
         ("INTERNAL", 500, "SERVER_REFUSED", Reaction.AGAIN),
+        ("ENROL_AGAIN", 403, "SERVER_REFUSED", Reaction.RETRY),
+        ("CONNECTION_UNUSABLE", 500, "SERVER_REFUSED", Reaction.AGAIN),
+        ("OFFLINE", 403, "SERVER_REFUSED", Reaction.RETRY),
     ],
 )
 def test_what_a_refusal_of_the_server_means(

@@ -194,6 +194,8 @@ THIS_ONE_REVOKED: Final = (
     "This device was shut out by another one: it gets and sends nothing any more. Its memories"
     " stay here; 'memlocket sync leave' ends sync on this machine."
 )
+_OURS: Final = frozenset({SyncCode.SERVER_REFUSED, ENROL_AGAIN, UNUSABLE, LOCAL_ERROR, OFFLINE})
+"""Codes that this device gives itself; a server that answers with one is not believed."""
 _STOPPING_STATUS: Final = frozenset({403, 409, 422})
 
 
@@ -235,7 +237,7 @@ def finding_of(error: Exception) -> Finding:
 def _refusal(error: SyncServerRefused) -> Finding:
     """403, 409 and 422 stop; what is busy, full or gone is asked again later."""
     stops = error.status in _STOPPING_STATUS
-    if error.reason in _ADVICE and error.reason != SyncCode.SERVER_REFUSED:
+    if error.reason in _ADVICE and error.reason not in _OURS:
         kind = reaction(error.reason)
         return Finding(error.reason, kind, retry_after_seconds=error.retry_after_seconds)
     return Finding(

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_manager.base.times import now_ms
+from memory_manager.security.event_log import log_event
 from memory_manager.sync.engine.advice import LOCAL_ERROR, Finding, finding_of, is_ordinary
 from memory_manager.sync.engine.backoff import Backoff
 from memory_manager.sync.engine.errors import SyncUnreachable
@@ -135,8 +136,7 @@ class SyncLoop:
                 await work(self.parts)
             await run_round(self.parts, self.agreed_roster)
         except Exception as error:
-            finding = finding_of(error)
-            _note(error, finding)
+            finding = _noted(error)
         finally:
             self._show(running=False, progress=None)
         await self._settle(finding)
@@ -150,12 +150,16 @@ class SyncLoop:
             async with self._one_round:
                 if self._due > self._now():  # the owner asked for one meanwhile
                     continue
-                with contextlib.suppress(Exception):  # a vault that locks; close() follows
-                    if await self._may_run():
-                        await self._round()
-                        continue
-                self._set_healthy(False)
-                self._due = _NEVER
+                try:
+                    may_run = await self._may_run()
+                except Exception as error:  # a vault that locks, where close() follows, or a disk
+                    await self._settle(_noted(error))
+                    continue
+                if may_run:
+                    await self._round()
+                else:
+                    self._set_healthy(False)
+                    self._due = _NEVER
 
     async def _until_due(self) -> None:
         while (wait := self._due - self._now()) > 0:
@@ -171,9 +175,13 @@ class SyncLoop:
         """A commit was heard of: it concerns sync only if there is something to send."""
         await asyncio.sleep(_GATHER_SECONDS)
         self._written = False
-        with contextlib.suppress(Exception):  # a vault that locks
+        try:
             await self._refreshed()
-            if await self.parts.store.read(outbox.count):
+            waits = await self.parts.store.read(outbox.count)
+        except Exception as error:  # as in _rounds; the next round looks again
+            _noted(error)
+        else:
+            if waits:
                 blur = self._jitter.uniform(0.0, self._pace.jitter)
                 soon = max(self._now() + self._pace.debounce + blur, self._earliest)
                 self._due = min(self._due, soon)
@@ -194,8 +202,7 @@ class SyncLoop:
             self._earliest = self._now() + self._pace.apart
             self._due = self._earliest if self._hinted else self._now() + self._pace.poll
             self._show(contact_ms=at, finding=None, found_at_ms=None, retry_at_ms=None)
-        elif finding.stops:
-            await self._stop(finding)
+        elif finding.stops and await self._stop(finding):
             self._due = _NEVER
             self._show(finding=finding, found_at_ms=at, retry_at_ms=None)
         else:
@@ -204,10 +211,13 @@ class SyncLoop:
             retry_at = at + int(wait * 1000)
             self._show(finding=finding, found_at_ms=at, retry_at_ms=retry_at)
         self._set_healthy(finding is None and not self._resting)
-        with contextlib.suppress(Exception):  # a vault that locks
+        try:
             await self._refreshed()
+        except Exception as error:  # as in _rounds; status stays as it was
+            _noted(error)
 
-    async def _stop(self, finding: Finding) -> None:
+    async def _stop(self, finding: Finding) -> bool:
+        """Whether the vault has it; else a later round has to find it again."""
         code = SyncCode(finding.code)
 
         def work(transaction: Transaction) -> None:
@@ -215,7 +225,12 @@ class SyncLoop:
             alarms.record(transaction, code, device=finding.device, n=finding.n, detail=detail)
             state.stop(transaction, code)
 
-        await self.parts.store.write(work)
+        try:
+            await self.parts.store.write(work)
+        except Exception as error:  # a full disk, or a vault that locks
+            _noted(error)
+            return False
+        return True
 
     # --- pokes --------------------------------------------------------------------------------
 
@@ -243,6 +258,8 @@ class SyncLoop:
                     await self._poll_long()
         except Exception as error:
             finding = finding_of(error)
+            if finding.code == LOCAL_ERROR:
+                _noted(error)
             if finding.stops:  # CLONED, another server key
                 await self._settle(finding)
                 return
@@ -277,9 +294,11 @@ class SyncLoop:
         return asyncio.get_running_loop().time()
 
 
-def _note(error: Exception, finding: Finding) -> None:
-    kind = type(error).__name__
+def _noted(error: Exception) -> Finding:
+    """What an exception means; the log has it from here on."""
+    finding = finding_of(error)
     if is_ordinary(error) or finding.code != LOCAL_ERROR:
-        _log.info("sync_round_ended", extra={"code": finding.code})
+        log_event(_log, "sync_round_ended", code=finding.code)
     else:
-        _log.error("sync_round_failed", extra={"code": finding.code, "error_type": kind})
+        log_event(_log, "sync_round_failed", level=logging.ERROR, error=error)
+    return finding
