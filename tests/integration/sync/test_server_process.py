@@ -247,12 +247,12 @@ async def test_two_servers_share_one_postgresql(
     second = ServerProcess(data, (), environment)
     with first, second:
         assert second.server_key == first.server_key
-        world = await founded_on(http, first)
         with pytest.raises(ServerKeyRefused):  # a key of its own would be another server
             async with server_in_process(
                 tmp_path / "stranger", database_url=environment["MEMLOCKET_SERVER_DATABASE_URL"]
             ):
                 pass
+        world = await founded_on(http, first)
         caller = world.caller
         beside = Caller(http, second.url, caller.vault, caller.keys, host=caller.host)
         document = await beside.signed(1)  # the nonce of one process, answered at the other
@@ -276,10 +276,20 @@ async def test_a_server_without_its_key_does_not_start_as_another(
     async with server_in_process(tmp_path / "server") as server:
         await create_vault(http, server.url, await registration_token(server))
     (tmp_path / "server" / "server.key").unlink()
-    with pytest.raises(ServerKeyRefused):
+    with pytest.raises(ServerKeyRefused, match="has no server key"):
         async with server_in_process(tmp_path / "server"):
             pass
     assert not (tmp_path / "server" / "server.key").exists()
+
+
+async def test_a_server_with_the_key_of_another_does_not_start(tmp_path: Path) -> None:
+    for name in ("server", "other"):
+        async with server_in_process(tmp_path / name):
+            pass
+    shutil.copyfile(tmp_path / "other" / "server.key", tmp_path / "server" / "server.key")
+    with pytest.raises(ServerKeyRefused, match="is not the one"):
+        async with server_in_process(tmp_path / "server"):
+            pass
 
 
 async def test_a_folder_and_a_port_have_one_server(tmp_path: Path) -> None:

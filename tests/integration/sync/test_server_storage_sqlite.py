@@ -30,7 +30,9 @@ from memory_manager.sync.server.storage import Quota, VaultHead
 WAIT_SECONDS = 20.0
 CHECKSUMS = {  # a migration that was shipped is never changed: add another one
     ("sqlite", 1): "c3ed0c6d0336163738125ebfb1da8fe3a7138e13f4d06db6564a3ffc451a9455",
+    ("sqlite", 2): "01c89639b5df985fe20a8d60c1a0e7f8f1d00c570fa6d7fe72a998bdbca09f1c",
     ("postgres", 1): "88672d3feff7192fe255ed3c486817f6ea94aad5b8fde656203b9f7e4453c660",
+    ("postgres", 2): "b6211a3bb17fc9007cb37d286e299d021103dfe16b7893c2fb5cc6d55c489205",
 }
 
 

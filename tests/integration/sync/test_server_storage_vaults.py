@@ -72,6 +72,15 @@ async def ended(storage: Storage, token_hash: bytes, now_ms: int = NOW) -> Sessi
     return refused.value.reason
 
 
+async def test_a_database_belongs_to_the_first_key_alone(storage: Storage) -> None:
+    assert await storage.owner() is None
+    keys = [bytes([number] * 32) for number in range(4)]
+    (owner,) = set(await asyncio.gather(*map(storage.claim, keys)))
+    assert owner in keys
+    assert await storage.owner() == owner
+    assert {await storage.claim(key) for key in keys} == {owner}
+
+
 async def test_a_vault_is_founded_once_with_its_members(
     storage: Storage, vault: StoredVault
 ) -> None:
@@ -430,7 +439,7 @@ async def test_deleting_a_vault_leaves_no_row_of_it_in_any_table(
         return postgres_tables_with(server, database_of(url), vault_id)
 
     of_vaults = {"vault", "device", "entry", "blob", "wrap", "checkpoint", "roster", "session"}
-    no_vault = {"mail", "registration", "schema_migration"}
+    no_vault = {"mail", "registration", "schema_migration", "server_key"}
     before = tables_with(vault.id)
     assert set(before) == of_vaults | no_vault  # a new table must be in one of the two
     assert {name for name, count in before.items() if count} == of_vaults

@@ -20,6 +20,7 @@ from memory_manager.base.errors import MemlocketError
 from memory_manager.base.times import now_ms
 from memory_manager.security.event_log import level_of, log_event
 from memory_manager.sync.server.app import ROUTES, build_app
+from memory_manager.sync.server.background import in_background
 from memory_manager.sync.server.connection import Connections, SyncConnection
 from memory_manager.sync.server.errors import ServerKeyRefused, SettingsRefused
 from memory_manager.sync.server.folder_lock import folder_lock
@@ -100,7 +101,8 @@ async def running_server(
                 closing, app, settings.metrics, settings, Connections(8), tls
             )
         closing.callback(host.waiters.end_all)
-        await closing.enter_async_context(_chores(running))
+        await _chore(running)
+        await closing.enter_async_context(in_background(_every_minute(running)))
         yield running
 
 
@@ -114,15 +116,20 @@ def storage_of(settings: ServerSettings) -> contextlib.AbstractAsyncContextManag
 
 
 async def load_own_key(settings: ServerSettings, storage: Storage) -> ServerKey:
-    """The server's key. A database with vaults in it never gets a new one: its clients would all
-    take this server for another.
+    """The server's key. A database keeps the key it was first opened with: its clients would all
+    take a server with another one for a stranger.
     """
-    fresh = not await asyncio.to_thread(has_key, settings.data)
-    if fresh and (await storage.usage(now_ms())).vaults:
+    has_own = await asyncio.to_thread(has_key, settings.data)
+    if not has_own and await storage.owner() is not None:
         raise ServerKeyRefused(
-            f"{settings.data} has no server key, but the database has vaults of a server with one."
+            f"{settings.data} has no server key, but the database belongs to a server with one."
         )
-    return await asyncio.to_thread(load_or_create_key, settings.data)
+    key = await asyncio.to_thread(load_or_create_key, settings.data)
+    if await storage.claim(key.public) != key.public:
+        raise ServerKeyRefused(
+            f"The server key in {settings.data} is not the one that the database belongs to."
+        )
+    return key
 
 
 def tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
@@ -215,19 +222,6 @@ def _figure(running: RunningServer, name: str) -> Callable[[], float]:
     return lambda: float(getattr(running.usage, name))
 
 
-@contextlib.asynccontextmanager
-async def _chores(running: RunningServer) -> AsyncGenerator[None]:
-    """Once a minute: what is over is dropped, and figures are taken."""
-    await _chore(running)
-    task = asyncio.get_running_loop().create_task(_every_minute(running))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
 async def _every_minute(running: RunningServer) -> None:
     while True:
         await asyncio.sleep(CHORE_SECONDS)
@@ -235,6 +229,7 @@ async def _every_minute(running: RunningServer) -> None:
 
 
 async def _chore(running: RunningServer) -> None:
+    """What is over is dropped, and figures are taken."""
     storage, now = running.host.storage, running.host.clock_ms()
     try:
         await storage.expire(now)

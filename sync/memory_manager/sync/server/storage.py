@@ -161,6 +161,16 @@ class VaultHead:
 class Storage(Protocol):
     """Obtained from ``open_storage`` (module of that name), which also closes it."""
 
+    # -- the server
+
+    async def owner(self) -> bytes | None:
+        """The public key of the server whose database this is; None when it is nobody's yet."""
+        ...
+
+    async def claim(self, public_key: bytes) -> bytes:
+        """The owner's public key, which is ``public_key`` from now on if there was none."""
+        ...
+
     # -- vaults and members
 
     async def add_registration(self, token_hash: bytes, expires_at_ms: int) -> None:

@@ -53,6 +53,16 @@ class PostgresStorage:
         self._pokes = pokes
         self._poke_line = poke_line
 
+    # -- the server
+
+    async def owner(self) -> bytes | None:
+        async with self._database.of_server() as line:
+            return await vaults.owner(line)
+
+    async def claim(self, public_key: bytes) -> bytes:
+        async with self._database.of_server() as line:
+            return await vaults.claim(line, public_key)
+
     # -- vaults and members
 
     async def add_registration(self, token_hash: bytes, expires_at_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Vaults, their members and rosters: statements inside a transaction of the caller's."""
+"""The owner, vaults, their members and rosters: statements inside a transaction of the caller's."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ _PUT_MEMBER: Final = """INSERT INTO device VALUES ($1, $2, $3, $4, $5, 0, $6, 0)
   ON CONFLICT(vault, id) DO UPDATE
   SET role = excluded.role, ed25519 = excluded.ed25519, cut = excluded.cut"""
 _PUT_ROSTER: Final = "INSERT INTO roster VALUES ($1, $2, $3, $4)"
+
+
+async def owner(line: Line) -> bytes | None:
+    key: bytes | None = await line.fetchval("SELECT public FROM server_key")
+    return key
+
+
+async def claim(line: Line, public_key: bytes) -> bytes:
+    await line.execute("INSERT INTO server_key VALUES (1, $1) ON CONFLICT DO NOTHING", public_key)
+    return await owner(line) or public_key
 
 
 async def vault_row(line: Line, vault: bytes, default: Quota, *, lock: bool = False) -> Record:

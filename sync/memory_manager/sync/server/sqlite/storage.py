@@ -65,6 +65,14 @@ class SqliteStorage:
         self._readers.close()
         self._writer.close()
 
+    # -- the server
+
+    async def owner(self) -> bytes | None:
+        return await self._readers.read(vaults.owner)
+
+    async def claim(self, public_key: bytes) -> bytes:
+        return await self._write(lambda c: vaults.claim(c, public_key))
+
     # -- vaults and members
 
     async def add_registration(self, token_hash: bytes, expires_at_ms: int) -> None:

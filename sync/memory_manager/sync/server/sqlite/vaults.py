@@ -1,4 +1,4 @@
-"""Vaults, their members and rosters: statements inside a transaction of the caller's."""
+"""The owner, vaults, their members and rosters: statements inside a transaction of the caller's."""
 
 from __future__ import annotations
 
@@ -32,6 +32,16 @@ VAULT_TABLES: Final = (
 """Every table with rows of one vault, beside ``vault`` itself."""
 
 _DEVICE: Final = "SELECT id, role, ed25519, cut, seq, head, session_epoch FROM device"
+
+
+def owner(connection: sqlite3.Connection) -> bytes | None:
+    row = connection.execute("SELECT public FROM server_key").fetchone()
+    return None if row is None else row[0]
+
+
+def claim(connection: sqlite3.Connection, public_key: bytes) -> bytes:
+    connection.execute("INSERT INTO server_key VALUES (1, ?) ON CONFLICT DO NOTHING", (public_key,))
+    return owner(connection) or public_key
 
 
 def vault_state(connection: sqlite3.Connection, vault: bytes, default: Quota) -> VaultState:
