@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import random
+import sqlite3
 from pathlib import Path
 
 import aiohttp
 import pytest
 from sync_server import World, create_vault, registration_token, server_in_process
 
+from memory_manager.sync.server.index.mount import index_mount
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.envelope import SealedRow, body_hash
 from memory_manager.sync.wire.framing import LogRow, Page, unpack_page
@@ -159,6 +162,22 @@ async def test_a_row_whose_class_and_policy_disagree_is_refused_and_noted(
     assert (said.status, said.code) == (422, "CLASS_POLICY")
     assert [r.msg for r in caplog.records] == ["class_policy_refused"]
     assert (await pulled(world)).tip.value.n == 0
+
+
+async def test_a_push_of_a_wrong_class_is_in_the_audit_of_its_vault(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with server_in_process(tmp_path / "server", mounts=[index_mount()]) as server:
+        world = await create_vault(http, server.url, await registration_token(server))
+        good, bad = world.rows(2)
+        assert (await world.caller.push([good])).status == 200
+        body = bytearray(bad.row.body)
+        body[5] |= 1
+        assert (await world.caller.push([altered(bad, bytes(body))])).status == 422
+    with contextlib.closing(sqlite3.connect(tmp_path / "server" / "index.db")) as connection:
+        noted = connection.execute("SELECT vault, device, action, code FROM index_audit").fetchall()
+    device = world.caller.keys.id
+    assert noted == [(world.founded.vault, device, "push.refused", "class_policy")]
 
 
 async def test_a_push_of_an_earlier_session_epoch_is_fenced(world: World) -> None:

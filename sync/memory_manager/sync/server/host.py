@@ -63,10 +63,13 @@ class Mount:
 
     ``delete_vault`` removes all that the part keeps of a vault; it is called before the vault
     itself is deleted, perhaps twice, and also for a vault the part never heard of.
+    ``class_refused`` takes vault and device of a push with a row of a wrong class, for an audit
+    entry beside those of the part's own refusals.
     """
 
     routes: Sequence[Route]
     delete_vault: Callable[[bytes], Awaitable[None]]
+    class_refused: Callable[[bytes, bytes], Awaitable[None]]
 
 
 MountFactory = Callable[[SyncHost], contextlib.AbstractAsyncContextManager[Mount]]

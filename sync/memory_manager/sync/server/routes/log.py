@@ -62,7 +62,12 @@ async def push(call: Call) -> web.StreamResponse:
     if said.vault != session.vault or not batch.rows:
         raise Malformed
     author = await host.storage.device(session.vault, said.device)
-    await asyncio.to_thread(_check, batch, author)
+    try:
+        await asyncio.to_thread(_check, batch, author)
+    except ClassPolicyBroken:
+        for mount in host.mounts:
+            await mount.class_refused(session.vault, session.device)
+        raise
     host.entries.take(session.vault, len(batch.rows))
     stored: Appended = await host.storage.append(session.vault, batch.rows, batch.checkpoint)
     host.metrics.count("rows_pushed", stored.added)
