@@ -43,6 +43,7 @@ def index_mount(embedder: Embedder | None = None) -> MountFactory:
             clock_ms=host.clock_ms,
             embedder=embedder,
         )
+
         async def class_refused(vault: bytes, device: bytes) -> None:
             await storage.note(vault, device, "push.refused", "class_policy", None)
 
