@@ -48,6 +48,7 @@ SIGNED = sign_grant(GRANT, VAULT.first.signing, VAULT.first.grant)
 
 def _fits(signed: SignedGrant = SIGNED, **changes: Any) -> bool:
     given: dict[str, Any] = {
+        "vault": VAULT.vault,
         "member": VAULT.roster.members[VAULT.first.id],
         "server_key": SERVER,
         "record": RECORD,
@@ -70,6 +71,7 @@ def test_the_grant_of_this_revision_fits() -> None:
         {"now": 1_764_500_000},
         {"shown": b"something else"},
         {"server_key": b"\x07" * 32},
+        {"vault": b"\x07" * 16},
         {"record": b"\x92" * 16},
         {"dot": Dot(VAULT.first.id, 5)},
         {"member": VAULT.roster.members[OTHER.id]},
@@ -79,6 +81,7 @@ def test_the_grant_of_this_revision_fits() -> None:
         "expired",
         "other-bytes",
         "other-server",
+        "other-vault",
         "other-row",
         "new-revision",
         "device",
@@ -95,6 +98,13 @@ def test_both_signatures_are_needed() -> None:
     swapped = SignedGrant(GRANT, SIGNED.by_owner, SIGNED.by_device)
     for signed in (one_key, foreign, swapped):
         assert not _fits(signed)
+
+
+def test_a_device_grants_revisions_of_its_own_alone() -> None:
+    dot = Dot(OTHER.id, 4)
+    grant = dataclasses.replace(GRANT, dot=dot)
+    signed = sign_grant(grant, VAULT.first.signing, VAULT.first.grant)
+    assert not _fits(signed, dot=dot)
 
 
 def test_a_row_of_the_vault_class_can_have_no_grant() -> None:

@@ -54,19 +54,15 @@ def verify_grant(
     """GrantBroken unless both keys of ``member`` signed exactly these bytes of this revision, for
     this server and this vault, and the grant has not expired at ``now`` (Unix seconds).
     """
-    fits = (
-        member is not None
-        and signed.grant.vault == vault
-        and dot.device == member.id
-        and grant_fits(
-            signed,
-            member=member,
-            server_key=server_key,
-            record=record,
-            dot=dot,
-            shown=document,
-            now=now,
-        )
+    fits = member is not None and grant_fits(
+        signed,
+        vault=vault,
+        member=member,
+        server_key=server_key,
+        record=record,
+        dot=dot,
+        shown=document,
+        now=now,
     )
     if not fits:
         raise GrantBroken

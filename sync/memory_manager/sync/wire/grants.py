@@ -64,6 +64,7 @@ def sign_grant(grant: Grant, device_key: SigningKey, grant_key: SigningKey) -> S
 def grant_fits(
     signed: SignedGrant,
     *,
+    vault: bytes,
     member: Member,
     server_key: bytes,
     record: bytes,
@@ -71,16 +72,20 @@ def grant_fits(
     shown: bytes,
     now: int,
 ) -> bool:
-    """Whether a grant covers exactly these bytes of this revision, for this server, still now."""
+    """Whether a grant of this vault's member, for a revision of its own, covers exactly these bytes
+    of it, for this server, still now.
+    """
     grant = signed.grant
     message = labels.GRANT + grant.document()
     return (
         is_indexable(grant.record)
-        and (grant.record, grant.dot, grant.server) == (record, dot, server_key)
+        and (grant.vault, grant.server) == (vault, server_key)
+        and (grant.record, grant.dot) == (record, dot)
         and grant.sha256 == hashlib.sha256(shown).digest()
         and len(grant.nonce) == NONCE_BYTES
         and now < grant.expires
         and member.is_active
+        and grant.dot.device == member.id
         and signature_verifies(message, signed.by_device, member.ed25519)
         and signature_verifies(message, signed.by_owner, member.grant)
     )

@@ -81,6 +81,7 @@ def check_offer(
         raise GrantRefused(GrantReason.OWNER_SIGNATURE)
     fits = grant_fits(
         signed,
+        vault=vault,
         member=member,
         server_key=server_key,
         record=grant.record,
