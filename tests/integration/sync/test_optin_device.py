@@ -23,7 +23,7 @@ from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.security.envelope import VAULT_DEFAULT
 from memory_manager.sync.engine.errors import SyncOff
 from memory_manager.sync.ledger import roster_log, sealed_rows
-from memory_manager.sync.optin import table
+from memory_manager.sync.optin import table, upkeep
 from memory_manager.sync.optin.approval import Approval, Signatures, approve
 from memory_manager.sync.optin.delivery import Delivery
 from memory_manager.sync.optin.egress import send_row
@@ -388,6 +388,21 @@ async def test_a_deleted_memory_leaves_the_server(opted: OptInWorld) -> None:
     assert await owner.rows() == []
     assert scan_folders([opted.data], {"in": OPTED_IN}) == []
     assert (await owner.opt_ins.listing()).requests == ()
+
+
+async def test_a_copy_that_was_taken_back_meanwhile_is_not_asked_for_again(
+    opted: OptInWorld,
+) -> None:
+    """The owner's no stands, though the server's answer about the copy comes after it."""
+    owner = opted.owner
+    chosen = await owner.remember(OPTED_IN)
+    await owner.opt_in(chosen)
+    (copy,) = await owner.rows()
+    await owner.opt_out(chosen)
+    await owner.device.store.write(lambda tx: upkeep.let_go(tx, copy, "grant"))
+    assert await owner.states() == ["leaving"]
+    assert (await owner.opt_ins.listing()).requests == ()
+    assert [event.detail for event in await owner.audit("out")] == [{"copies": 1}]
 
 
 async def test_another_device_knows_the_grant_shows_its_own_text_and_takes_the_row_back(

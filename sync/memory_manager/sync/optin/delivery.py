@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from memory_manager.sync.engine.client import SyncClient
@@ -18,11 +19,10 @@ from memory_manager.sync.errors import SyncCode
 from memory_manager.sync.ledger import alarms, copies, roster_log, state
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.optin import comparison, egress, table, upkeep
-from memory_manager.sync.optin.approval import leave
 from memory_manager.sync.optin.errors import GrantBroken, OptInBlocked
-from memory_manager.sync.optin.table import OptedIn, OptInState, Request
+from memory_manager.sync.optin.table import OptedIn, OptInState
 from memory_manager.sync.optin.verified import VerifiedGrant, verify_grant
-from memory_manager.sync.wire.roster import Roster
+from memory_manager.sync.wire.roster import Member
 from memory_manager.vault import audit
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class _Standing:
     """What is due, and by what it is judged."""
 
     state: SyncState
-    roster: Roster
+    members: Mapping[bytes, Member]  # none while nothing is due
     due: tuple[OptedIn, ...]
     ready: frozenset[bytes]  # records whose revision is in the verified log
 
@@ -134,7 +134,7 @@ class Delivery:
 
             def settle(transaction: Transaction) -> None:
                 for row in found.lost:
-                    _ask_again(transaction, row, "lost")
+                    upkeep.let_go(transaction, row, "lost")
 
             await store.write(settle)
 
@@ -149,7 +149,7 @@ class Delivery:
                 lambda: int(time.time()),
             )
         except GrantBroken:
-            await store.write(lambda transaction: _ask_again(transaction, row))
+            await store.write(lambda transaction: upkeep.let_go(transaction, row, "grant"))
         except OptInBlocked:
             await store.write(lambda transaction: _block(transaction, row, "credential"))
         except SyncServerRefused as error:
@@ -186,9 +186,7 @@ def _standing(connection: Connection) -> _Standing | None:
     ready = frozenset(
         row.record for row in due if row.dot is not None and table.is_in_log(connection, row.dot)
     )
-    if roster is None:
-        roster = Roster(found.vault, {}, bytes(32), {}, 0, {})
-    return _Standing(found, roster, due, ready)
+    return _Standing(found, {} if roster is None else roster.members, due, ready)
 
 
 def _may_send(found: SyncState) -> bool:
@@ -202,20 +200,12 @@ def _verified(row: OptedIn, standing: _Standing) -> VerifiedGrant:
         row.signed,
         row.document,
         vault=standing.state.vault,
-        member=standing.roster.members.get(row.dot.device),
+        member=standing.members.get(row.dot.device),
         server_key=standing.state.server_key,
         record=row.record,
         dot=row.dot,
         now=int(time.time()),
     )
-
-
-def _ask_again(transaction: Transaction, row: OptedIn, reason: str = "grant") -> None:
-    """A grant that holds no more lets nothing leave; the owner is asked anew."""
-    leave(transaction, row)
-    request = Request(row.memory_id, transaction.now_ms, None, upkeep.BY_ITSELF, None)
-    table.add_request(transaction, request)
-    audit.record(transaction, "opt_in.out", row.memory_id, None, {"copies": 1, "reason": reason})
 
 
 def _block(transaction: Transaction, row: OptedIn, code: str, *, alarm: bool = False) -> None:

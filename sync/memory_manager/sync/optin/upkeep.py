@@ -6,7 +6,7 @@ and a change is put before the owner again. All of it runs inside a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memory_manager.base.identifiers import MemoryId
@@ -56,39 +56,41 @@ def opt_out(
     return taken
 
 
-def reconcile(transaction: Transaction) -> int:
-    """Let copies go whose memory says something else now, or nothing; how many."""
-    connection = transaction.connection
-    gone = 0
-    for row in table.listed(connection, table.LIVE):
-        memory = queries.get_row(connection, row.memory_id)
-        live = memory is not None and may_be_opted_in(memory)
-        if memory is not None and live and document_of(memory).encode() == row.document:
-            if copies.original_of(connection, row.record) is not None:
-                continue
-        leave(transaction, row)
-        gone += 1
-        reason = "changed" if live else "deleted"
-        audit.record(
-            transaction, "opt_in.out", row.memory_id, None, {"copies": 1, "reason": reason}
-        )
-        if live:
-            again = Request(row.memory_id, transaction.now_ms, None, BY_ITSELF, None)
-            table.add_request(transaction, again)
-    return gone
+def reconcile(transaction: Transaction) -> None:
+    """Let copies go whose memory says something else now, or nothing."""
+    for row, live in _outdated(transaction.connection):
+        let_go(transaction, row, "changed" if live else "deleted", ask_again=live)
 
 
 def needs_reconciling(connection: Connection) -> bool:
     """Whether ``reconcile`` would let anything go."""
+    return any(True for _ in _outdated(connection))
+
+
+def let_go(transaction: Transaction, row: OptedIn, reason: str, *, ask_again: bool = True) -> None:
+    """A copy whose grant covers nothing any more leaves, and the owner may be asked anew. Nothing
+    for one that the owner took back meanwhile.
+    """
+    held = table.of_record(transaction.connection, row.record)
+    if held is None or held.state not in table.LIVE:
+        return
+    leave(transaction, row)
+    audit.record(transaction, "opt_in.out", row.memory_id, None, {"copies": 1, "reason": reason})
+    if ask_again:
+        again = Request(row.memory_id, transaction.now_ms, None, BY_ITSELF, None)
+        table.add_request(transaction, again)
+
+
+def _outdated(connection: Connection) -> Iterator[tuple[OptedIn, bool]]:
+    """Live copies that are not what their memory says; with each, whether it says anything."""
     for row in table.listed(connection, table.LIVE):
         memory = queries.get_row(connection, row.memory_id)
         if memory is None or not may_be_opted_in(memory):
-            return True
-        if document_of(memory).encode() != row.document:
-            return True
-        if copies.original_of(connection, row.record) is None:
-            return True
-    return False
+            yield row, False
+        elif document_of(memory).encode() != row.document:
+            yield row, True
+        elif copies.original_of(connection, row.record) is None:
+            yield row, True
 
 
 def _stays(row: OptedIn) -> bool:
