@@ -20,8 +20,7 @@ from memory_manager.sync.engine.errors import (
     SyncUnreachable,
 )
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import roster_log, state
-from memory_manager.sync.membership import names
+from memory_manager.sync.ledger import device_names, roster_log, state
 from memory_manager.sync.membership.errors import RecoveryRefused
 from memory_manager.sync.membership.founding import Enrolled, ServerAddress, parse_server_key
 from memory_manager.sync.membership.recovering import (
@@ -275,9 +274,9 @@ async def test_a_mark_names_its_author_and_those_without_a_name_and_nonsense_is_
         "no id": "x",
         "09" * 16: ["no", "text"],
     }
-    await device.store.write(lambda tx: names.learn(tx, author, {"names": said}))
-    await device.store.write(lambda tx: names.learn(tx, author, {"names": "none"}))
-    known = await device.store.read(names.read)
+    await device.store.write(lambda tx: device_names.learn(tx, author, {"names": said}))
+    await device.store.write(lambda tx: device_names.learn(tx, author, {"names": "none"}))
+    known = await device.store.read(device_names.read)
     assert known == {device.id: "one", author: "the[2J author", other: "another"}
 
 

@@ -20,7 +20,6 @@ from memory_manager.sync.membership.letters import (
     Offer,
     Welcome,
     pack_welcome,
-    printable_name,
     read_offer,
     read_welcome,
 )
@@ -32,7 +31,13 @@ from memory_manager.sync.membership.roster_entries import (
     paper_device,
 )
 from memory_manager.sync.wire import canonical
-from memory_manager.sync.wire.enrolment import Invitation, NewKeys, read_invitation, sign_possession
+from memory_manager.sync.wire.enrolment import (
+    Invitation,
+    NewKeys,
+    printable_name,
+    read_invitation,
+    sign_possession,
+)
 from memory_manager.sync.wire.framing import Signed
 from memory_manager.sync.wire.log import Checkpoint, sign_checkpoint
 from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, found

@@ -17,9 +17,8 @@ from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.base.identifiers import MemoryId
 from memory_manager.base.times import rfc3339
 from memory_manager.service.daemon import Daemon
-from memory_manager.sync.ledger import conflicts
+from memory_manager.sync.ledger import conflicts, device_names
 from memory_manager.sync.ledger.conflicts import ConflictedRecord, Sibling
-from memory_manager.sync.membership import names
 from memory_manager.sync.wire.envelope import Dot, dot_from_hex
 from memory_manager.vault.rows import MemoryChange, WriteOutcome
 from memory_manager.vault.transaction import Transaction
@@ -52,7 +51,7 @@ async def listed(request: web.Request) -> web.Response:
     store = daemon_of(request).store()
 
     def read(connection: Connection) -> dict[str, object]:
-        called = names.read(connection)
+        called = device_names.read(connection)
         found = conflicts.listed(connection, limit=MAX_LISTED)
         return {
             "conflicts": [_record_json(each, called) for each in found],
@@ -67,7 +66,7 @@ async def get(request: web.Request) -> web.Response:
 
     def read(connection: Connection) -> dict[str, object] | None:
         found = conflicts.of_record(connection, memory_id)
-        return None if found is None else _record_json(found, names.read(connection))
+        return None if found is None else _record_json(found, device_names.read(connection))
 
     found = await daemon_of(request).store().read(read)
     if found is None:

@@ -12,11 +12,18 @@ from memory_manager.sync.engine.connection import base_url
 from memory_manager.sync.engine.parts import Progress, RosterCache
 from memory_manager.sync.engine.proofs import EVIDENCE
 from memory_manager.sync.errors import SyncCode
-from memory_manager.sync.ledger import alarms, conflicts, outbox, quarantine, seeding, state
+from memory_manager.sync.ledger import (
+    alarms,
+    conflicts,
+    device_names,
+    outbox,
+    quarantine,
+    seeding,
+    state,
+)
 from memory_manager.sync.ledger.alarms import Alarm
 from memory_manager.sync.ledger.seeding import SeedingProgress
 from memory_manager.sync.ledger.state import SyncState
-from memory_manager.sync.membership import names
 from memory_manager.sync.wire.log import head_words
 from memory_manager.sync.wire.roster import Roster
 
@@ -67,7 +74,7 @@ def read_snapshot(connection: Connection, cache: RosterCache) -> Snapshot | None
         quarantine.by_code(connection),
         conflicts.count(connection),
         tuple(alarms.listed(connection)),
-        names.read(connection),
+        device_names.read(connection),
     )
 
 

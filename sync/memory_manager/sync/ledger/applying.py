@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.sync.errors import RowRefused, SyncCode
-from memory_manager.sync.ledger import copies, payload_rows, revisions, sealed_rows
+from memory_manager.sync.ledger import copies, device_names, payload_rows, revisions, sealed_rows
 from memory_manager.sync.ledger.breaker import Losses
 from memory_manager.sync.ledger.journal import seal_missed
 from memory_manager.sync.ledger.sealed_rows import OpeningKeys
 from memory_manager.sync.ledger.settling import Opened, settle
 from memory_manager.sync.ledger.state import SyncState
-from memory_manager.sync.membership import names
 from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import Dot, SealedRow, is_indexable
 from memory_manager.sync.wire.payload import DeletionMode, HybridTime, Kind, Payload
@@ -67,7 +66,7 @@ def apply_row(
             leads=leads,
         )
     if payload.kind is Kind.ROSTER_MARK:
-        names.learn(transaction, dot.device, payload.fields)
+        device_names.learn(transaction, dot.device, payload.fields)
     if record_id is None:
         _apply_copy(connection, payload, record)
         return

@@ -10,9 +10,10 @@ from typing import Final
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.engine.errors import SyncServerRefused, SyncUnreachable
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import state
-from memory_manager.sync.membership import names, roster_entries
+from memory_manager.sync.ledger import device_names, state
+from memory_manager.sync.membership import roster_entries
 from memory_manager.sync.membership.desk import REFUSED_LOGIN, Desk, Standing
+from memory_manager.sync.membership.devices import member_called
 from memory_manager.sync.membership.errors import RosterMoved
 from memory_manager.sync.membership.roster_entries import PaperDevice
 from memory_manager.sync.wire import labels
@@ -30,7 +31,7 @@ async def revoke(desk: Desk, typed: str) -> Member:
     pulled here stay; InvalidInput for this device itself, which leaves instead.
     """
     standing = await desk.standing()
-    target = names.member_called(standing.roster, standing.names, typed)
+    target = member_called(standing, typed)
     if target.id == desk.secrets.device:
         raise InvalidInput(
             "This is the device you are using.", field="device", hint="Use: memlocket sync leave"
@@ -89,7 +90,7 @@ async def delete_shared(desk: Desk) -> None:
 
 async def _forget(desk: Desk) -> None:
     await desk.sync.disconnect()
-    await desk.write(names.forget)
+    await desk.write(device_names.forget)
 
 
 async def _say_goodbye(desk: Desk) -> bool:

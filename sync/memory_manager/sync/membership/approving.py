@@ -13,8 +13,8 @@ from collections.abc import Callable
 from memory_manager.sync.engine.connection import base_url
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
 from memory_manager.sync.errors import MalformedMessage
-from memory_manager.sync.ledger import keybag
-from memory_manager.sync.membership import names, roster_entries
+from memory_manager.sync.ledger import device_names, keybag
+from memory_manager.sync.membership import roster_entries
 from memory_manager.sync.membership.desk import Desk, Standing
 from memory_manager.sync.membership.errors import EnrolmentExpired, EnrolmentRefused
 from memory_manager.sync.membership.letters import (
@@ -88,7 +88,7 @@ class Doorkeeper:
             return roster_entries.add(now.roster, desk.signer(now), keys, proof)
 
         # first, so that the mark of the new entry tells the others
-        await desk.write(lambda transaction: names.put(transaction, {keys.device: name}))
+        await desk.write(lambda transaction: device_names.put(transaction, {keys.device: name}))
         await desk.post(build)
         await self._welcome(shown)
         del self._shown[handle]

@@ -15,10 +15,9 @@ from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
 from memory_manager.sync.engine.rosters import changes
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import keybag, roster_log, state, verified
+from memory_manager.sync.ledger import device_names, keybag, roster_log, state, verified
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.ledger.state import SyncState
-from memory_manager.sync.membership import names
 from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.errors import RosterMoved
 from memory_manager.sync.membership.following import follow
@@ -161,4 +160,5 @@ def _standing(connection: Connection) -> Standing | None:
     found, roster = state.read(connection), roster_log.load(connection)
     if found is None or roster is None:
         return None
-    return Standing(found, roster, verified.load(connection), names.read(connection))
+    names = device_names.read(connection)
+    return Standing(found, roster, verified.load(connection), names)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.membership.desk import Standing
 from memory_manager.sync.wire import canonical
-from memory_manager.sync.wire.roster import Operation, Role, SignedEntry
+from memory_manager.sync.wire.roster import Member, Operation, Role, SignedEntry
+
+_MIN_ID_DIGITS: Final = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,3 +89,25 @@ def rotation_is_due(chain: Iterable[SignedEntry]) -> bool:
         elif document["op"] == Operation.LEAVE:
             due = True
     return due
+
+
+def member_called(standing: Standing, typed: str) -> Member:
+    """The active member with this name, or whose id begins with these digits.
+
+    NotFound for none, InvalidInput for several.
+    """
+    wanted = typed.strip()
+    found = [
+        member
+        for member in standing.roster.active()
+        if standing.names.get(member.id) == wanted
+        or (len(wanted) >= _MIN_ID_DIGITS and member.id.hex().startswith(wanted.lower()))
+    ]
+    if not found:
+        raise NotFound("No active device has this name or id.", hint="See: memlocket sync devices")
+    if len(found) > 1:
+        raise InvalidInput(
+            "Several devices fit; type more of the id.", field="device",
+            hint="See: memlocket sync devices",
+        )  # fmt: skip
+    return found[0]

@@ -18,9 +18,9 @@ from memory_manager.sync.engine.errors import (
     SyncUnreachable,
 )
 from memory_manager.sync.errors import ServerKeyChanged, SyncCode, SyncRefused
-from memory_manager.sync.ledger import state
+from memory_manager.sync.ledger import device_names, state
 from memory_manager.sync.ledger.founding import enrol_again, turn_on
-from memory_manager.sync.membership import names, roster_entries
+from memory_manager.sync.membership import roster_entries
 from memory_manager.sync.membership.desk import Desk
 from memory_manager.sync.membership.errors import SyncAlreadyOn
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
@@ -214,7 +214,7 @@ async def become_member(
             enrol_again(transaction, desk.journal, chain=chain, keys=keys)
         else:
             raise SyncAlreadyOn("This vault belongs to another shared memory.")
-        names.put(transaction, called)
+        device_names.put(transaction, called)
         if expected is not None:
             own_state.expect(transaction, expected)
 

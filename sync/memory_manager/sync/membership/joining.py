@@ -29,7 +29,6 @@ from memory_manager.sync.membership.letters import (
     Greeter,
     Offer,
     Welcome,
-    printable_name,
     read_welcome,
 )
 from memory_manager.sync.membership.mailbox import check_head, is_member, take
@@ -38,6 +37,7 @@ from memory_manager.sync.wire.enrolment import (
     SECRET_BYTES,
     Invitation,
     NewKeys,
+    printable_name,
     sign_possession,
 )
 from memory_manager.sync.wire.labels import ID_BYTES

@@ -7,7 +7,6 @@ form here; that they fit the pasted string is checked with ``wire.enrolment``.
 from __future__ import annotations
 
 import dataclasses
-import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from memory_manager.sync.wire.enrolment import (
     Invitation,
     NewKeys,
     newcomer_fits,
+    printable_name,
     welcome_fits,
     welcome_mac,
 )
@@ -34,8 +34,6 @@ from memory_manager.sync.wire.log import (
     unpack_checkpoint,
 )
 from memory_manager.vault.kdf import KEY_BYTES, new_nonce
-
-MAX_NAME_CHARACTERS: Final = 64
 
 _VERSION: Final = 1
 _DECLINED: Final = b"declined"  # shorter than any box
@@ -83,12 +81,6 @@ class Greeter:
 
     ed25519: bytes
     x25519: bytes
-
-
-def printable_name(text: str) -> str:
-    """A device name as it may be shown: one line, at most 64 characters, never empty."""
-    kept = "".join(c for c in text if unicodedata.category(c)[0] != "C")
-    return " ".join(kept.split())[:MAX_NAME_CHARACTERS].strip() or "unnamed device"
 
 
 def read_offer(data: bytes, invitation: Invitation) -> Offer:

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memory_manager.sync.ledger import roster_log, state
+from memory_manager.sync.ledger import device_names, roster_log, state
 from memory_manager.sync.ledger.journal import SyncJournal
-from memory_manager.sync.membership import acts, names, recovering
+from memory_manager.sync.membership import acts, recovering
 from memory_manager.sync.membership.approving import Doorkeeper
 from memory_manager.sync.membership.desk import Desk
-from memory_manager.sync.membership.devices import DeviceView, device_views, rotation_is_due
+from memory_manager.sync.membership.devices import (
+    DeviceView,
+    device_views,
+    member_called,
+    rotation_is_due,
+)
 from memory_manager.sync.membership.founding import (
     Enrolled,
     ServerAddress,
@@ -23,10 +28,11 @@ from memory_manager.sync.membership.founding import (
     visiting,
 )
 from memory_manager.sync.membership.joining import Invited, Newcomer
-from memory_manager.sync.membership.letters import Offer, printable_name
+from memory_manager.sync.membership.letters import Offer
 from memory_manager.sync.membership.recovering import Lost, NotedHead
 from memory_manager.sync.membership.roster_entries import paper_device
 from memory_manager.sync.service import SyncService
+from memory_manager.sync.wire.enrolment import printable_name
 from memory_manager.sync.wire.roster import Member
 
 if TYPE_CHECKING:
@@ -182,10 +188,10 @@ class Membership:
         The others learn it where they know none, and where a device names itself.
         """
         standing = await self._desk.standing()
-        member = names.member_called(standing.roster, standing.names, typed)
+        member = member_called(standing, typed)
 
         def store(transaction: Transaction) -> None:
-            names.put(transaction, {member.id: name})
+            device_names.put(transaction, {member.id: name})
 
         await self._desk.write(store)
         if not await self._desk.sync.store.read(state.must_enrol_again):

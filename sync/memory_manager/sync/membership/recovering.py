@@ -15,9 +15,9 @@ from memory_manager.base.errors import InvalidInput
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff, SyncServerRefused
-from memory_manager.sync.ledger import keybag, state
+from memory_manager.sync.ledger import device_names, keybag, state
 from memory_manager.sync.ledger.founding import enrol_again
-from memory_manager.sync.membership import names, roster_entries
+from memory_manager.sync.membership import roster_entries
 from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.desk import ATTEMPTS, REFUSED_LOGIN, Desk, Standing
 from memory_manager.sync.membership.epoch_keys import collect_keys
@@ -31,11 +31,10 @@ from memory_manager.sync.membership.founding import (
     require_outside,
     visiting,
 )
-from memory_manager.sync.membership.letters import printable_name
 from memory_manager.sync.membership.mailbox import check_signatures, is_member
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
 from memory_manager.sync.wire import labels
-from memory_manager.sync.wire.enrolment import NewKeys
+from memory_manager.sync.wire.enrolment import NewKeys, printable_name
 from memory_manager.sync.wire.log import ServerHead, head_words
 from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, roster_of
 from memory_manager.vault import kdf
@@ -282,6 +281,6 @@ async def _go_on(desk: Desk, chain: tuple[SignedEntry, ...], before: Standing) -
                     held.keep(vrk)
             enrol_again(transaction, desk.journal, chain=chain, keys=epochs)
         if old in before.names:
-            names.put(transaction, {device: before.names[old]})
+            device_names.put(transaction, {device: before.names[old]})
 
     await desk.write(adopt)

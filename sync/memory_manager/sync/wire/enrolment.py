@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import unicodedata
 from typing import Final
 
 from nacl.bindings import crypto_box_NONCEBYTES
@@ -23,6 +24,7 @@ SECRET_BYTES: Final = 16
 NO_GRANT_KEY: Final = bytes(labels.HASH_BYTES)
 MAX_MAILBOX_BYTES: Final = 65_536
 MAILBOX_SECONDS: Final = 600
+MAX_NAME_CHARACTERS: Final = 64
 
 _VERSION: Final = 1
 _FIXED_BYTES: Final = 1 + labels.ID_BYTES + labels.HASH_BYTES + SECRET_BYTES
@@ -112,3 +114,9 @@ def welcome_fits(
     return len(nonce) == crypto_box_NONCEBYTES and equal(
         welcome_mac(invitation, nonce, box, ed25519, x25519), mac
     )
+
+
+def printable_name(text: str) -> str:
+    """A device name as it may be shown: one line, at most 64 characters, never empty."""
+    kept = "".join(c for c in text if unicodedata.category(c)[0] != "C")
+    return " ".join(kept.split())[:MAX_NAME_CHARACTERS].strip() or "unnamed device"

@@ -9,11 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from memory_manager.base.errors import InvalidInput, NotFound
-from memory_manager.sync.membership.letters import printable_name
 from memory_manager.sync.wire.canonical import hex_bytes
+from memory_manager.sync.wire.enrolment import printable_name
 from memory_manager.sync.wire.labels import ID_BYTES
-from memory_manager.sync.wire.roster import Member, Roster
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
 _SETTING: Final = "sync_device_names"
-_MIN_ID_DIGITS: Final = 4
 _MEMBER: Final = "names"
 _MAX_TOLD: Final = 64
 
@@ -75,25 +72,3 @@ def learn(transaction: Transaction, author: bytes, fields: Mapping[str, Any]) ->
             found[device] = printable_name(name)
     if any(known.get(device) != name for device, name in found.items()):
         put(transaction, found)
-
-
-def member_called(roster: Roster, names: Mapping[bytes, str], typed: str) -> Member:
-    """The active member with this name, or whose id begins with these digits.
-
-    NotFound for none, InvalidInput for several.
-    """
-    wanted = typed.strip()
-    found = [
-        member
-        for member in roster.active()
-        if names.get(member.id) == wanted
-        or (len(wanted) >= _MIN_ID_DIGITS and member.id.hex().startswith(wanted.lower()))
-    ]
-    if not found:
-        raise NotFound("No active device has this name or id.", hint="See: memlocket sync devices")
-    if len(found) > 1:
-        raise InvalidInput(
-            "Several devices fit; type more of the id.", field="device",
-            hint="See: memlocket sync devices",
-        )  # fmt: skip
-    return found[0]
