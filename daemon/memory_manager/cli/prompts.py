@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import sys
 import warnings
-from typing import Final
+from collections.abc import Generator
+from typing import BinaryIO, Final
 
 from memory_manager.cli.errors import NotConfirmed, NoTerminal, Usage
 
@@ -32,17 +34,11 @@ def has_terminal() -> bool:
 
 def read_descriptor(descriptor: int) -> str:
     """The first line of a descriptor the caller opened for us; Usage if it holds none."""
-    try:
-        with os.fdopen(os.dup(descriptor), "rb") as stream:
-            raw = stream.readline(MAX_SECRET_BYTES + 1)
-    except OSError as error:
-        raise Usage(f"File descriptor {descriptor} cannot be read: {error.strerror}.") from None
-    if len(raw) > MAX_SECRET_BYTES:
-        raise Usage(f"More than {MAX_SECRET_BYTES} bytes on file descriptor {descriptor}.")
-    try:
+    with _opened(descriptor) as stream:
+        raw = stream.readline(MAX_SECRET_BYTES + 1)
+        if len(raw) > MAX_SECRET_BYTES:
+            raise Usage(f"More than {MAX_SECRET_BYTES} bytes on file descriptor {descriptor}.")
         text = raw.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise Usage(f"File descriptor {descriptor} does not hold UTF-8 text.") from None
     if not text:
         raise Usage(f"Nothing to read on file descriptor {descriptor}.")
     return text
@@ -51,17 +47,24 @@ def read_descriptor(descriptor: int) -> str:
 def read_words(descriptor: int) -> str:
     """24 recovery words from a descriptor, on one line or on several; Usage if it holds none."""
     found: list[str] = []
+    with _opened(descriptor) as stream:
+        while len(found) < WORD_COUNT and (line := stream.readline(MAX_SECRET_BYTES)):
+            found += line.decode("utf-8").split()
+    if not found:
+        raise Usage(f"Nothing to read on file descriptor {descriptor}.")
+    return " ".join(found)
+
+
+@contextlib.contextmanager
+def _opened(descriptor: int) -> Generator[BinaryIO]:
+    """Usage for one that cannot be read, or holds no UTF-8 text."""
     try:
         with os.fdopen(os.dup(descriptor), "rb") as stream:
-            while len(found) < WORD_COUNT and (line := stream.readline(MAX_SECRET_BYTES)):
-                found += line.decode("utf-8").split()
+            yield stream
     except OSError as error:
         raise Usage(f"File descriptor {descriptor} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise Usage(f"File descriptor {descriptor} does not hold UTF-8 text.") from None
-    if not found:
-        raise Usage(f"Nothing to read on file descriptor {descriptor}.")
-    return " ".join(found)
 
 
 def ask_words(label: str, descriptor: int | None, option: str = "--words-fd") -> str:
