@@ -16,7 +16,8 @@ from memory_manager.cli.arguments import (
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem
 from memory_manager.cli.output import entries, section
-from memory_manager.client.sync_acts import JsonObject, SyncActs
+from memory_manager.client.memory_client import JsonObject
+from memory_manager.client.sync_acts import SyncActs
 from memory_manager.sync.engine.errors import NothingToConfirm
 from memory_manager.sync.errors import SyncRefused
 

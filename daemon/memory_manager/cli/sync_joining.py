@@ -17,10 +17,10 @@ from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, NotConfirmed, Usage
 from memory_manager.cli.output import entries, section
 from memory_manager.cli.sync_waiting import show_invitation, wait_for_welcome
-from memory_manager.client.memory_client import MemoryClient
-from memory_manager.client.sync_acts import JsonObject, SyncActs
+from memory_manager.client.memory_client import JsonObject, MemoryClient
+from memory_manager.client.sync_acts import SyncActs
 
-ID_DIGITS = 4
+MIN_ID_DIGITS = 4
 _DEVICES_HINT = "See: memlocket sync devices"
 
 
@@ -185,7 +185,7 @@ def device_called(acts: SyncActs, typed: str) -> JsonObject:
         each
         for each in active
         if each.get("name") == wanted
-        or (len(wanted) >= ID_DIGITS and str(each["device"]).startswith(wanted.lower()))
+        or (len(wanted) >= MIN_ID_DIGITS and str(each["device"]).startswith(wanted.lower()))
     ]
     if not named:
         raise NotFound("No active device has this name or id.", hint=_DEVICES_HINT)

@@ -16,7 +16,8 @@ from memory_manager.cli.errors import EXIT_OK, NotConfirmed, NoTerminal, code_of
 from memory_manager.cli.output import section
 from memory_manager.cli.recovery_dialogue import confirm_on_terminal, make_words, write_words
 from memory_manager.cli.sync_joining import add_server, owner_passphrase, server_request
-from memory_manager.client.sync_acts import JsonObject, SyncActs
+from memory_manager.client.memory_client import JsonObject
+from memory_manager.client.sync_acts import SyncActs
 from memory_manager.sync.membership.errors import SyncAlreadyOn
 
 TOKEN_TRIES = 3

@@ -139,7 +139,7 @@ def member(headline: str, answer: _Entry) -> str:
             facts(
                 (
                     ("server", answer.get("server")),
-                    ("server's six words", " ".join(_texts(answer, "server_words"))),
+                    ("server's six words", server_words(answer)),
                     ("vault", grouped(str(answer.get("vault") or ""))),
                 )
             ),
@@ -162,7 +162,7 @@ def sheet(answer: _Entry, *, with_words: bool) -> str:
     return (
         "\nOn your recovery sheet, beside the 24 words:\n"
         f"  server  {answer.get('server')}\n"
-        f"  its key {' '.join(_texts(answer, 'server_words'))}\n"
+        f"  its key {server_words(answer)}\n"
         f"  vault   {grouped(str(answer.get('vault') or ''))}\n"
         "  and from time to time the row and the six head words of: memlocket sync status\n"
         "A machine set up from the words alone cannot tell a server that was set back; with row\n"

@@ -9,7 +9,8 @@ import time
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.cli.context import Context
-from memory_manager.client.sync_acts import JsonObject, SyncActs
+from memory_manager.client.memory_client import JsonObject
+from memory_manager.client.sync_acts import SyncActs
 
 POLL_SECONDS = 2.0
 

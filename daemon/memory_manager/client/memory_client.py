@@ -81,10 +81,6 @@ class MemoryClient:
     def backup(self, path: str) -> JsonObject:
         return self._post("/v1/vault/backup", {"path": path}, LONG_WORK_TIMEOUT_SECONDS)
 
-    def new_recovery_words(self) -> JsonObject:
-        """New words instead of the old ones; they stand in this answer and nowhere else."""
-        return self._post("/v1/vault/recovery", {}, KEY_DERIVATION_TIMEOUT_SECONDS)
-
     def take_recovery_words(self, words: str, *, confirmed: bool) -> JsonObject:
         """These words, made and shown here, instead of the old ones."""
         body: JsonObject = {"recovery_words": words, "confirmed": confirmed}

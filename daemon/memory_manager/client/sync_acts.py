@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping
 
-from memory_manager.client.http import DaemonConnection, Json
+from memory_manager.client.http import DaemonConnection
+from memory_manager.client.memory_client import JsonObject
 
 ROUND_SECONDS = 600.0
 """An act may have to pull what the others wrote before it does its work."""
-JsonObject = Mapping[str, Json]
 
 
 class SyncActs:
