@@ -24,6 +24,7 @@ _ASSIGN: Final = late(
     r"(?P<after>(?:[ \t　]{0,64}[|>][+-]?[ \t]{0,8}(?:\n|\\n)[ \t]{1,40})"
     r"|(?:[ \t]{0,8}\r?\n[ \t]{1,40})|[ \t　]{0,64})"
 )
+_KIND_OF_OPERATOR: Final = {"==": "compare", "===": "compare", "->": "compare", "|": "cell"}
 _PAIR: Final = late(
     r"(?:\\{0,8}[\"'`])?[ \t]{0,8}[,;]?(?:\s|\\n){0,40}\\{0,8}[\"']?(?i:value"
     r"|val)\\{0,8}[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
@@ -112,102 +113,66 @@ def value_behind(
     strict: bool,
 ) -> Hit | None:
     """Look for a separator behind the label, read the value and judge it."""
-    if text[end : end + 1] in _UNTIED:
+    previous, following = text[start - 1 : start], text[end : end + 1]
+    if following in _UNTIED:
         if not strict and family >= Family.SECRET:
             charge(UNSEPARATED_STEPS)
         return None
     if _only_words_follow(text, start, end):
         return None
     label = text[start:end]
+
+    def judged(position: int, kind: str, *, tight: bool = False, below: bool = False) -> Hit | None:
+        return judge(
+            text, label, start, position, family, charge, tight=tight, kind=kind, multiline=below
+        )
+
     found = _ASSIGN.match(text, end)
     if found is not None:
         if strict and family <= Family.VENDOR:
             return None
-        typed = _TYPED.match(text, found.end()) if found["op"] == ":" else None
+        op, after = found["op"], found["after"]
+        typed = _TYPED.match(text, found.end()) if op == ":" else None
         if typed is not None:
-            return judge(
-                text,
-                label,
-                start,
-                typed.end(),
-                family,
-                charge,
-                tight=False,
-                kind="assign",
-            )
+            return judged(typed.end(), "assign")
         phrase = _PHRASE.match(text, found.end()) if "phrase" in label.lower() else None
         if phrase is not None and is_secret_value(phrase[0], family, quoted=True, tight=True):
             return Hit(*phrase.span(), "labelled-secret", Severity.CREDENTIAL, 0)
-        op = found["op"]
-        if op in (":", "：") and text[start - 1 : start] == ":" and not found["after"]:
+        if op in (":", "：") and previous == ":" and not after:
             return None  # a part of a resource name, as in arn:...:secret:name
-        tight = op in "=" and not found["before"] and not found["after"]
-        if op in ("==", "===", "->"):
-            tight = False
-            kind = "compare"
-        elif op == "|":
-            kind = "cell"
-        else:
-            kind = "assign"
-        multiline = "\n" in found["after"] or "\\n" in found["after"]
-        return judge(
-            text,
-            label,
-            start,
+        return judged(
             found.end(),
-            family,
-            charge,
-            tight=tight,
-            kind=kind,
-            multiline=multiline,
+            _KIND_OF_OPERATOR.get(op, "assign"),
+            tight=op == "=" and not found["before"] and not after,
+            below="\n" in after or "\\n" in after,
         )
     if strict:
         return None
     if family >= Family.SECRET:
         charge(UNSEPARATED_STEPS)
-    next_character = text[end : end + 1]
-    if next_character == ">" or (next_character.isspace() and text[start - 1 : start] == "<"):
-        close = _XML_CLOSE.match(text, end) if text[start - 1 : start] == "<" else None
-        if close is not None:
-            return judge(text, label, start, close.end(), family, charge, tight=True, kind="xml")
-    if text[start - 1 : start] in _PAIR_EDGE and _is_value_of_name(text, start):
+    close = _XML_CLOSE.match(text, end) if previous == "<" else None
+    if close is not None:
+        return judged(close.end(), "xml", tight=True)
+    if previous in _PAIR_EDGE and _is_value_of_name(text, start):
         pair = _PAIR.match(text, end)
         if pair is not None:
-            return judge(
-                text,
-                label,
-                start,
-                pair.end(),
-                family,
-                charge,
-                tight=True,
-                kind="assign",
-            )
-    if text[end : end + 1] in CLOSING:
-        return judge(text, label, start, end, family, charge, tight=False, kind="bare")
-    listed = _LISTED.match(text, end) if text[start - 1 : start] in ("'", '"') else None
-    if listed is not None:
-        return judge(text, label, start, listed.end(), family, charge, tight=False, kind="bare")
-    default = _DEFAULT.match(text, end) if text[start - 1 : start] in ("'", '"') else None
-    if default is not None:
-        return judge(
-            text,
-            label,
-            start,
-            default.end(),
-            family,
-            charge,
-            tight=False,
-            kind="assign",
-        )
+            return judged(pair.end(), "assign", tight=True)
+    if following in CLOSING:
+        return judged(end, "bare")
+    if previous in ("'", '"'):
+        listed = _LISTED.match(text, end)
+        if listed is not None:
+            return judged(listed.end(), "bare")
+        default = _DEFAULT.match(text, end)
+        if default is not None:
+            return judged(default.end(), "assign")
     space = _SPACE.match(text, end)
     if space is not None and label.startswith("--"):
-        return judge(text, label, start, space.end(), family, charge, tight=True, kind="option")
-    if space is not None and _is_set_command(text, start):
-        if family > Family.VENDOR:
-            hit = judge(text, label, start, space.end(), family, charge, tight=True, kind="set")
-            if hit is not None:
-                return hit
+        return judged(space.end(), "option", tight=True)
+    if space is not None and family > Family.VENDOR and _is_set_command(text, start):
+        hit = judged(space.end(), "set", tight=True)
+        if hit is not None:
+            return hit
     prose = _FOR.match(text, end, end + 64) or _PROSE.match(text, end, end + 80)
     if prose is not None:
         if family <= Family.VENDOR:
@@ -215,20 +180,10 @@ def value_behind(
         phrase = _PHRASE.match(text, prose.end()) if "phrase" in label.lower() else None
         if phrase is not None and _is_said_phrase(phrase[0], family):
             return Hit(*phrase.span(), "prose-secret", Severity.CREDENTIAL, 0)
-        kind = "paren" if prose[0].endswith("(") else "prose"
-        return judge(text, label, start, prose.end(), family, charge, tight=False, kind=kind)
+        return judged(prose.end(), "paren" if prose[0].endswith("(") else "prose")
     if space is not None and text[space.end() : space.end() + 1] not in ("", "=", ":"):
         if family >= Family.SECRET or text.startswith("0x", space.end()):
-            return judge(
-                text,
-                label,
-                start,
-                space.end(),
-                family,
-                charge,
-                tight=False,
-                kind="bare",
-            )
+            return judged(space.end(), "bare")
     return None
 
 
