@@ -18,6 +18,7 @@ from terminal import Terminal
 
 OLD_ZED = '// mine\n{\n  "theme": "One", // dark\n}\n'
 PASSPHRASE = "cobalt heron violin ledger 9"
+SMALL_FILE = 1 << 20  # octets that a process may write into one file
 
 
 @pytest.fixture
@@ -100,32 +101,30 @@ def test_refused_files_cost_no_credential(user: User) -> None:
     assert user.status("windsurf")["entry"] == "unreadable"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="folders have no modes there")
-def test_a_file_that_cannot_be_written_takes_the_new_credential_back(user: User) -> None:
-    path = user.file(".config/devin/mcp_config.json", "{}")
-    path.with_name("mcp_config.json.before-memlocket").mkdir()  # the backup has no place
-    temporary = path.parent
-    if os.getuid() == 0:
-        subprocess.run(["chattr", "+i", str(path)], check=False)
-        immutable = (
-            "i"
-            in subprocess.run(
-                ["lsattr", "-d", str(path)], capture_output=True, text=True, check=False
-            ).stdout.split(" ")[0]
-        )
-        if not immutable:
-            pytest.skip("root may write everywhere and this file system has no immutable files")
-    else:
-        temporary.chmod(0o500)
-    try:
-        done = user.run("connect", "devin", "--yes", "--json", check=False)
-    finally:
-        if os.getuid() == 0:
-            subprocess.run(["chattr", "-i", str(path)], check=False)
-        temporary.chmod(0o700)
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX system: files of limited size")
+@pytest.mark.parametrize("backed_up", [False, True])
+def test_a_file_that_cannot_be_written_takes_the_new_credential_back(
+    user: User, backed_up: bool
+) -> None:
+    """The disk has no room for the file, or for its backup: nothing half written stays."""
+    old = json.dumps({"note": "x" * 2 * SMALL_FILE})
+    path = user.file(".config/devin/mcp_config.json", old)
+    if backed_up:
+        path.with_name("mcp_config.json.before-memlocket").write_text("older")
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    limited = ["sh", "-c", f'ulimit -f {SMALL_FILE // 1024} && exec "$@"', "sh"]
+    done = subprocess.run(
+        [*limited, *COMMAND, "connect", "devin", "--yes", "--json"],
+        env=user.daemon.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["code"] == "settings_refused"
-    assert path.read_text() == "{}"
+    assert path.read_text() == old
+    assert sorted(entry.name for entry in path.parent.iterdir()) == names
     assert user.live("devin") == []
     assert user.installation("devin")["credential"] is None
 

@@ -93,8 +93,8 @@ def write_settings(before: SettingsFile, text: str | None, *, back_up: bool = Tr
         if back_up:
             keep_backup(before)
         temporary = target.with_name(f".{target.name}{_TEMPORARY}{secrets.token_hex(6)}")
+        _write_new(temporary, text, before.mode)
         try:
-            _write_new(temporary, text, before.mode)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -124,11 +124,15 @@ def drop_backup(settings: SettingsFile, text: str | None) -> None:
 def _write_new(path: Path, text: str, mode: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(text.encode())
-        stream.flush()
-        os.fchmod(stream.fileno(), mode)
-        os.fsync(stream.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode())
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+    except BaseException:
+        path.unlink()  # half a backup would pass for the backup from then on
+        raise
 
 
 def _sweep(target: Path) -> None:
