@@ -1,4 +1,8 @@
-"""Times of the sanitizer beside a public scanner of the same run (redaction.md 15.5)."""
+"""Times of the sanitizer and their gates (redaction.md 15.5).
+
+No program of its own: ``sanitizer_gates.py`` runs the gates, and ``sanitizer_beside.py`` takes its
+texts from here.
+"""
 
 from __future__ import annotations
 

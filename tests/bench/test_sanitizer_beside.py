@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from public_scanners import installed, kingfisher_scan, scanners
+from public_scanners import kingfisher_scan, scanners
 from sanitizer_corpora import edits
 from sanitizer_speed import clean_pieces, microseconds
 from secrets_generator_draw import Draw, remains
@@ -21,8 +21,6 @@ def _ours(text: str) -> str:
 def test_more_goes_and_less_is_altered_than_by_a_public_scanner_in_less_time(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if not installed("detect_secrets"):
-        pytest.skip("detect-secrets is not installed")
     samples = list(positives("beside", 0.01))[::5]
     texts = [text for _, text in harmless(Draw("beside"))][::2]
     pieces = clean_pieces()[:40]
@@ -47,8 +45,6 @@ def test_more_goes_and_less_is_altered_than_by_a_public_scanner_in_less_time(
 @pytest.mark.bench
 @pytest.mark.slow
 def test_another_scanner_finds_nothing_in_what_we_cleaned() -> None:
-    if not installed("kingfisher_sdk"):
-        pytest.skip("the Kingfisher SDK (69 MB) is not installed")
     scan = kingfisher_scan()
     found = [
         (rule, sample.template)
