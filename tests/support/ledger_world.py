@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from small_vault import SmallVault, writer
 from sync_world import Founded, Keys, Server
@@ -269,6 +269,9 @@ class LedgerDevice:
 
     def close(self) -> None:
         self.vault.close()
+
+
+Pair: TypeAlias = tuple[LedgerDevice, LedgerDevice]
 
 
 def row_counts(device: LedgerDevice | SmallVault) -> dict[str, int]:

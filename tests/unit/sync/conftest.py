@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ledger_world import LedgerDevice, LedgerWorld
+from ledger_world import LedgerDevice, LedgerWorld, Pair
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def one(world: LedgerWorld) -> LedgerDevice:
 
 
 @pytest.fixture
-def pair(world: LedgerWorld) -> tuple[LedgerDevice, LedgerDevice]:
+def pair(world: LedgerWorld) -> Pair:
     return world.device(), world.device()

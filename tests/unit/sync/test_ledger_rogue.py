@@ -27,16 +27,23 @@ from memory_manager.sync.wire.payload import MAX_COUNTER, HybridTime, Kind
 from memory_manager.sync.wire.versions import following, next_time
 from memory_manager.vault.rows import ForgetMode
 
+
+def one_memory(world: LedgerWorld) -> tuple[LedgerDevice, LedgerDevice, Rogue, MemoryId]:
+    """Two devices that know one memory, and a rogue beside them."""
+    one, two = world.device(), world.device()
+    rogue = Rogue(world)
+    memory = one.remember("base")
+    world.settle()
+    return one, two, rogue, memory
+
+
 # --- numbers ----------------------------------------------------------------------------------
 
 
 def test_a_parent_beyond_every_log_is_kept_aside_and_the_next_row_goes_on(
     world: LedgerWorld,
 ) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, _ = on_the_wire(one, memory)
     rogue.says(rogue.memory(memory), parents=[Dot(b"d" * 16, 1 << 63)], record=record)
     after = one.remember("goes on")
@@ -71,10 +78,7 @@ def test_positions_that_no_database_counts_to_are_malformed(number: int) -> None
 def test_after_a_time_at_its_end_everybody_still_writes(
     world: LedgerWorld, ahead_ms: int, counter: int
 ) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, _ = on_the_wire(one, memory)
     at = HybridTime(now_ms() + ahead_ms, counter, "")
     rogue.says(rogue.memory(memory), record=record, time=at)
@@ -118,10 +122,7 @@ def test_times_have_an_end_and_do_not_go_beyond_it() -> None:
 def test_a_memory_with_a_time_that_no_list_could_show_is_kept_aside(
     world: LedgerWorld, members: dict[str, Any]
 ) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, dots = on_the_wire(one, memory)
     rogue.says(rogue.memory(memory, **members), parents=dots, record=record)
     world.settle()
@@ -224,10 +225,7 @@ def test_a_revision_that_names_itself_or_a_later_one_deletes_nothing(world: Ledg
 
 
 def test_naming_what_others_will_write_does_not_take_it_away(world: LedgerWorld) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, dots = on_the_wire(one, memory)
     end = one.state.own_seq
     coming = [Dot(one.keys.id, end + step) for step in range(1, 20)]
@@ -244,10 +242,7 @@ def test_naming_what_others_will_write_does_not_take_it_away(world: LedgerWorld)
 
 
 def test_a_deletion_at_an_impossible_time_happened_now(world: LedgerWorld) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, dots = on_the_wire(one, memory)
     fields = {"id": memory, "mode": "tidy", "updated_at_ms": (1 << 53) - 1}
     rogue.says(fields, kind=Kind.TOMBSTONE, parents=dots, record=record)
@@ -258,10 +253,7 @@ def test_a_deletion_at_an_impossible_time_happened_now(world: LedgerWorld) -> No
 
 
 def test_a_row_that_calls_itself_a_copy_is_read_like_any_other(world: LedgerWorld) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, _ = on_the_wire(one, memory)
     rogue.says(rogue.memory(memory, "beside"), record=record)
     rogue.says({"id": memory, "copy_of": "00" * 16}, record=record)
@@ -304,10 +296,7 @@ def test_the_common_base_of_a_long_history_is_found_in_one_walk(world: LedgerWor
 
 
 def test_any_number_of_siblings_costs_and_shows_a_few(world: LedgerWorld) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, _ = on_the_wire(one, memory)
     for number in range(3 * revisions.MAX_SIDES):
         rogue.says(rogue.memory(memory, f"side {number}"), record=record)
@@ -337,10 +326,7 @@ def test_any_number_of_siblings_costs_and_shows_a_few(world: LedgerWorld) -> Non
 
 
 def test_what_comes_after_a_forget_leaves_nothing_behind(world: LedgerWorld) -> None:
-    one, two = world.device(), world.device()
-    rogue = Rogue(world)
-    memory = one.remember("base")
-    world.settle()
+    one, two, rogue, memory = one_memory(world)
     record, _ = on_the_wire(one, memory)
     one.forget(memory, ForgetMode.HARD_DELETE)
     world.settle()

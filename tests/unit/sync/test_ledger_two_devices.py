@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ledger_world import LedgerDevice, LedgerWorld
+from ledger_world import LedgerDevice, LedgerWorld, Pair
 from small_vault import writer
 
 from memory_manager.api.items import row_item
+from memory_manager.base.identifiers import MemoryId
 from memory_manager.sync.ledger import conflicts
 from memory_manager.sync.wire.payload import Kind
 from memory_manager.vault import erasure
@@ -22,9 +23,18 @@ def agree(world: LedgerWorld) -> None:
         assert other.waiting() == 0
 
 
-def test_a_memory_with_all_it_has_arrives_as_it_is(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def edited_apart(world: LedgerWorld, pair: Pair) -> MemoryId:
+    """A memory that both changed before they met: ``of two`` was written later."""
+    one, two = pair
+    memory = one.remember("base")
+    world.settle()
+    one.update(memory, content="of one")
+    two.update(memory, content="of two")
+    world.settle()
+    return memory
+
+
+def test_a_memory_with_all_it_has_arrives_as_it_is(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     memory = one.remember(
         "Grüße ✓ 1.5",
@@ -50,9 +60,7 @@ def test_a_memory_with_all_it_has_arrives_as_it_is(
 
 
 @pytest.mark.parametrize("kind", [RecordKind.EVENT, RecordKind.DECISION])
-def test_other_kinds_arrive_too(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice], kind: RecordKind
-) -> None:
+def test_other_kinds_arrive_too(world: LedgerWorld, pair: Pair, kind: RecordKind) -> None:
     one, two = pair
     memory = one.remember("happened", kind=kind)
     world.settle()
@@ -61,7 +69,7 @@ def test_other_kinds_arrive_too(
     assert row.kind is kind
 
 
-def test_edits_go_both_ways(world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]) -> None:
+def test_edits_go_both_ways(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     memory = one.remember("first")
     world.settle()
@@ -75,15 +83,9 @@ def test_edits_go_both_ways(world: LedgerWorld, pair: tuple[LedgerDevice, Ledger
     assert one.in_conflict() == {}
 
 
-def test_concurrent_edits_stay_as_siblings_and_keep_decides(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_concurrent_edits_stay_as_siblings_and_keep_decides(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
-    memory = one.remember("base")
-    world.settle()
-    one.update(memory, content="of one")
-    two.update(memory, content="of two")
-    world.settle()
+    memory = edited_apart(world, pair)
     agree(world)
     shown = one.row(memory)
     assert shown is not None
@@ -106,15 +108,9 @@ def test_concurrent_edits_stay_as_siblings_and_keep_decides(
     assert kinds.count(Kind.RESOLVE.value) == 1
 
 
-def test_merge_names_all_siblings(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_merge_names_all_siblings(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
-    memory = one.remember("base")
-    world.settle()
-    one.update(memory, content="of one")
-    two.update(memory, content="of two")
-    world.settle()
+    memory = edited_apart(world, pair)
     change = MemoryChange(content="of both")
     one.write(lambda tx: conflicts.merge(tx, one.memories, memory, change, writer()))
     world.settle()
@@ -124,14 +120,10 @@ def test_merge_names_all_siblings(
 
 
 def test_an_ordinary_edit_leaves_the_other_sibling_to_the_owner(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
+    world: LedgerWorld, pair: Pair
 ) -> None:
     one, two = pair
-    memory = one.remember("base")
-    world.settle()
-    one.update(memory, content="of one")
-    two.update(memory, content="of two")
-    world.settle()
+    memory = edited_apart(world, pair)
     one.update(memory, content="an agent went on")
     world.settle()
     agree(world)
@@ -141,9 +133,7 @@ def test_an_ordinary_edit_leaves_the_other_sibling_to_the_owner(
     assert texts == ["an agent went on", "of one"]
 
 
-def test_an_edit_wins_over_a_sibling_from_the_future(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_an_edit_wins_over_a_sibling_from_the_future(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     memory = one.remember("base")
     world.settle()
@@ -161,9 +151,7 @@ def test_an_edit_wins_over_a_sibling_from_the_future(
     assert one.state.clock.ms < 3_000_000_000_000  # our clock never followed
 
 
-def test_tags_and_pinned_are_merged_without_asking(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_tags_and_pinned_are_merged_without_asking(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     memory = one.remember("base", metadata={"tags": ["a", "b"], "pinned": False})
     world.settle()
@@ -183,9 +171,7 @@ def test_tags_and_pinned_are_merged_without_asking(
     assert two.conflict(memory) is None
 
 
-def test_an_edit_survives_a_concurrent_tidy_delete(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_an_edit_survives_a_concurrent_tidy_delete(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     memory = one.remember("base")
     world.settle()
@@ -203,9 +189,7 @@ def test_an_edit_survives_a_concurrent_tidy_delete(
     assert two.content(memory) == "still wanted"
 
 
-def test_forget_wins_over_early_and_late_edits(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_forget_wins_over_early_and_late_edits(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     late = world.device()
     memory = one.remember("secret-canary-text")
@@ -237,9 +221,7 @@ def sealed_rows_left(device: LedgerDevice) -> int:
     return int(number)
 
 
-def test_what_was_forgotten_before_the_push_leaves_no_key(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_what_was_forgotten_before_the_push_leaves_no_key(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     memory = one.remember("never to be seen")
     one.forget(memory, ForgetMode.HARD_DELETE)
@@ -252,9 +234,7 @@ def test_what_was_forgotten_before_the_push_leaves_no_key(
     assert wraps[0] == bytes(92)
 
 
-def test_redacting_takes_the_earlier_text_everywhere(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_redacting_takes_the_earlier_text_everywhere(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     memory = one.remember("redact-canary")
     world.settle()
@@ -270,7 +250,7 @@ def test_redacting_takes_the_earlier_text_everywhere(
 
 
 def test_redacting_what_is_in_the_trash_leaves_it_there_without_its_text(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
+    world: LedgerWorld, pair: Pair
 ) -> None:
     one, two = pair
     memory = one.remember("trash-canary")
@@ -286,9 +266,7 @@ def test_redacting_what_is_in_the_trash_leaves_it_there_without_its_text(
     assert two.quarantined() == {}
 
 
-def test_redacting_what_was_not_pushed_ends_what_was(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_redacting_what_was_not_pushed_ends_what_was(world: LedgerWorld, pair: Pair) -> None:
     """The edit between is opened by nobody; the redaction says itself what it supersedes."""
     one, two = pair
     memory = one.remember("pushed")
@@ -302,7 +280,7 @@ def test_redacting_what_was_not_pushed_ends_what_was(
 
 
 def test_the_trash_takes_sealed_rows_along_and_leaves_the_deletion(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
+    world: LedgerWorld, pair: Pair
 ) -> None:
     one, two = pair
     memory = one.remember("trash-canary pushed")
@@ -318,9 +296,7 @@ def test_the_trash_takes_sealed_rows_along_and_leaves_the_deletion(
     assert b"trash-canary" not in one.vault.dump()
 
 
-def test_one_semantic_key_has_one_holder_everywhere(
-    world: LedgerWorld, pair: tuple[LedgerDevice, LedgerDevice]
-) -> None:
+def test_one_semantic_key_has_one_holder_everywhere(world: LedgerWorld, pair: Pair) -> None:
     one, two = pair
     older = one.remember("older", semantic_key="k")
     newer = two.remember("newer", semantic_key="k")
