@@ -82,3 +82,11 @@ def told_roster(
 
 def both(two: Pair) -> tuple[SyncDevice, SyncDevice]:
     return two.first, two.second
+
+
+async def lose_the_roster_answer(call: Call) -> Answer | None:
+    """The server takes an entry, and nobody hears of it."""
+    if (call.method, call.path) != ("POST", ROSTER):
+        return None
+    await call.forward()
+    return Answer(502, "text/html", b"gone")

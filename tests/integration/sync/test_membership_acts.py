@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from nacl.signing import SigningKey
 from sync_devices import Devices, SyncDevice
-from sync_pair import agree, both, chain, pair, roster, signer
-from sync_proxy import ROSTER, Answer, Call, SyncProxy
+from sync_pair import agree, both, chain, lose_the_roster_answer, pair, roster, signer
+from sync_proxy import Answer, Call, SyncProxy
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.engine import rewrap_step
@@ -72,14 +72,7 @@ async def test_a_revocation_whose_answer_was_lost_is_one_all_the_same(
     server: RunningServer, proxy: SyncProxy, made: Devices
 ) -> None:
     two = await pair(server, made, proxy.url)
-
-    async def lose(call: Call) -> Answer | None:
-        if (call.method, call.path) != ("POST", ROSTER):
-            return None
-        await call.forward()
-        return Answer(502, "text/html", b"gone")
-
-    proxy.rule = lose
+    proxy.rule = lose_the_roster_answer
     with pytest.raises(SyncUnreachable):
         await two.first.membership.revoke("two")
     proxy.rule = None

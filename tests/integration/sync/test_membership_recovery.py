@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sync_devices import Devices, SyncDevice, key_file_of
-from sync_pair import agree
+from sync_pair import agree, lose_the_roster_answer
 from sync_proxy import PULL, ROSTER, Answer, Call, between, refusal, signed_head
 from sync_server import registration_token
 
@@ -74,14 +74,6 @@ async def head_of(device: SyncDevice) -> NotedHead:
     """What a careful owner writes on the sheet."""
     said: Any = (await device.sync.fresh_status())["verified"]
     return NotedHead(said["n"], tuple(said["words"]))
-
-
-async def lose_the_roster_answer(call: Call) -> Answer | None:
-    """The server takes an entry, and nobody hears of it."""
-    if (call.method, call.path) != ("POST", ROSTER):
-        return None
-    await call.forward()
-    return Answer(502, "text/html", b"gone")
 
 
 async def test_words_alone_bring_everything_back_and_shut_the_lost_device_out(
