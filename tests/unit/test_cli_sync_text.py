@@ -63,6 +63,11 @@ def test_a_stop_names_its_device_its_row_and_the_next_command(code: str, next_st
     assert next_step in shown.partition("Next: ")[2]
 
 
+def test_the_blur_of_writes_is_said_in_seconds() -> None:
+    assert sync_text.jitter({"jitter_seconds": 0.0}).endswith("sent at once.")
+    assert "within 7.5 seconds" in sync_text.jitter({"jitter_seconds": 7.5})
+
+
 def test_what_goes_on_by_itself_asks_for_nothing() -> None:
     shown = sync_text.status({"sync": on(state="offline", alarms=[{**REVOKED, "code": "OFFLINE"}])})
     assert "Next:" not in shown

@@ -48,6 +48,14 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     confirm.add_argument("code", metavar="CODE", help="the code that status shows")
     add_passphrase_fd(confirm)
+    jitter = add_command(
+        actions, shared, "jitter", run_jitter, "blur for the server when this machine writes",
+        "After a write, sending waits by chance up to so many seconds: the server and whoever\n"
+        "watches the line see less well when you work. Without a number: what is set.",
+    )  # fmt: skip
+    jitter.add_argument(
+        "seconds", metavar="SECONDS", nargs="?", type=float, help="0 (at once, the default) to 60"
+    )
     evidence = add_command(
         actions, shared, "evidence", run_evidence, "proofs that the server showed two histories"
     )
@@ -186,6 +194,15 @@ def run_confirm(arguments: argparse.Namespace, context: Context) -> int:
             context.console.note("\n".join(sync_text.changes(alarm, sync)))
         answer = context.as_admin(client, lambda: acts.confirm(code, code), arguments.passphrase_fd)
     return _show(context, answer)
+
+
+def run_jitter(arguments: argparse.Namespace, context: Context) -> int:
+    with context.client() as client:
+        acts = SyncActs(client.connection)
+        seconds = arguments.seconds
+        answer = acts.jitter() if seconds is None else acts.set_jitter(seconds)
+    context.console.result(answer, sync_text.jitter(answer))
+    return EXIT_OK
 
 
 def run_evidence(arguments: argparse.Namespace, context: Context) -> int:

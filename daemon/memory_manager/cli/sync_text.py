@@ -147,6 +147,14 @@ def member(headline: str, answer: _Entry) -> str:
     )
 
 
+def jitter(answer: _Entry) -> str:
+    """How long sending waits after a write."""
+    seconds = answer.get("jitter_seconds")
+    if not seconds:
+        return "What this machine writes is sent at once."
+    return f"What this machine writes is sent within {seconds:g} seconds, by chance."
+
+
 def server_words(answer: _Entry) -> str:
     """Six words of a server's key."""
     return " ".join(_texts(answer, "server_words"))

@@ -89,6 +89,12 @@ class SyncActs:
     def confirm(self, code: str, typed: str) -> JsonObject:
         return self._post("/v1/sync/confirm", {"code": code, "typed": typed})
 
+    def jitter(self) -> JsonObject:
+        return self._get("/v1/sync/jitter")
+
+    def set_jitter(self, seconds: float) -> JsonObject:
+        return self._post("/v1/sync/jitter", {"seconds": seconds})
+
     def evidence(self) -> JsonObject:
         return self._get("/v1/sync/evidence")
 

@@ -271,21 +271,21 @@ class SyncService:
             self._engine.hint()
 
     async def options(self) -> Options:
+        """The owner's words about the connection; SyncOff."""
+        await self._state()
         return await self.store.read(own_state.read_options)
 
     async def set_jitter(self, seconds: float) -> None:
-        """Blur the time of writing by up to so many seconds, 0-60."""
-        bounded = min(max(seconds, 0.0), own_state.MAX_JITTER_SECONDS)
+        """Blur the time of writing by up to so many seconds, from the next write on; SyncOff."""
+        await self._state()
 
         def work(transaction: Transaction) -> None:
             options = own_state.read_options(transaction.connection)
             own_state.write_options(
-                transaction, dataclasses.replace(options, jitter_seconds=bounded)
+                transaction, dataclasses.replace(options, jitter_seconds=seconds)
             )
 
         await self.store.write(work)
-        await self._end()
-        await self._start()
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -304,10 +304,9 @@ class SyncService:
         except (OSError, MemlocketError):  # a file of certificates that is gone or is none
             self._unusable = Live(finding=Finding(UNUSABLE, Reaction.RETRY), found_at_ms=now_ms())
             return
-        jitter = (await self.options()).jitter_seconds
         self._engine = SyncLoop(
             self._parts,
-            pace=dataclasses.replace(self._pace, jitter=jitter),
+            pace=self._pace,
             backoff=self._backoff(),
             refreshed=self._refresh,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -409,10 +410,27 @@ async def test_a_certificate_file_that_is_gone_is_told(
     assert (await one.sync.sync_now())["state"] == "ok"
 
 
-async def test_the_blur_of_times_is_bounded_and_kept(server: RunningServer, made: Devices) -> None:
-    one = await made.found(server)
-    await one.sync.set_jitter(90.0)
+async def test_writes_wait_by_chance_as_the_owner_says(
+    server: RunningServer, made: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the next write on, also after a restart; the owner's own round waits for nothing."""
+    alone = await made.new("alone")
+    with pytest.raises(SyncOff):
+        await alone.sync.set_jitter(1.0)
+    one = await made.found(server, pace=EAGER)
+    await one.until(lambda said: said["state"] == "ok")
+    await one.sync.set_jitter(60.0)
+    monkeypatch.setattr(random.SystemRandom, "uniform", lambda _self, _low, high: high)
+    await one.remember("blurred")
+    await asyncio.sleep(0.5)
     await one.close()
     await one.open()
     assert (await one.sync.options()).jitter_seconds == 60.0
-    assert (await one.sync.sync_now())["state"] == "ok"
+    await one.until(lambda said: said["outbox"] == 0 and said["state"] == "ok")  # at the opening
+    await one.remember("blurred, too")
+    await asyncio.sleep(0.5)
+    assert (await one.sync.fresh_status())["outbox"] == 1
+    assert (await one.sync.sync_now())["outbox"] == 0
+    await one.sync.set_jitter(0.0)
+    await one.remember("at once")
+    await one.until(lambda said: said["outbox"] == 0 and said["state"] == "ok")

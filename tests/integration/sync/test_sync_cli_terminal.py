@@ -106,9 +106,18 @@ def test_only_the_owner_reaches_sync(tmp_path: Path) -> None:
     with SandboxDaemon(tmp_path / "desk", ("--no-embeddings",)) as desk:
         desk.init().start()
         with desk.wire(desk.add_agent("an-agent")) as agent:
-            for path in ("status", "devices", "evidence"):
+            for path in ("status", "devices", "evidence", "jitter"):
                 assert agent.get(f"/v1/sync/{path}").status == 403
-            for path in ("setup", "join", "offers", "rotate", "leave", "recover", "confirm"):
+            for path in (
+                "setup",
+                "join",
+                "offers",
+                "rotate",
+                "leave",
+                "recover",
+                "confirm",
+                "jitter",
+            ):
                 assert agent.post(f"/v1/sync/{path}").status == 403
             assert agent.get("/v1/conflicts").status == 403
         desk.cli("lock")

@@ -120,7 +120,7 @@ def walk(tmp_path: Path) -> Iterator[Walk]:
 def a_machine_alone_says_that_sync_is_off(walk: Walk) -> None:
     assert said(walk.desk, "status")["sync"] == status(walk.desk)
     assert status(walk.desk)["state"] == "off"
-    for action in ("devices", "now"):
+    for action in ("devices", "now", "jitter"):
         done = walk.desk.cli("sync", action, "--json", check=False)
         assert done.returncode == 16, (action, done.stdout)
         assert json.loads(done.stdout)["error"]["code"] == "sync_off"
@@ -191,6 +191,18 @@ def rows_flow_both_ways_also_past_another_passphrase(walk: Walk) -> None:
     assert texts(walk.desk) == texts(walk.laptop)
     assert before == (status(walk.desk)["epoch"], len(said(walk.desk, "devices")["devices"]))
     walk.passphrase = NEW_PASSPHRASE
+
+
+def writes_are_blurred_by_as_many_seconds_as_the_owner_says(walk: Walk) -> None:
+    assert said(walk.laptop, "jitter") == {"jitter_seconds": 0.0}
+    assert "within 2.5 seconds" in walk.laptop.cli("sync", "jitter", "2.5").stdout
+    for wrong in ("61", "-1", "nan", "soon"):
+        assert walk.laptop.cli("sync", "jitter", "--", wrong, check=False).returncode == 2, wrong
+    assert said(walk.laptop, "jitter") == {"jitter_seconds": 2.5}
+    with walk.laptop.owner() as owner:
+        for body in ({}, {"seconds": None}, {"seconds": True}):
+            assert owner.post("/v1/sync/jitter", body).status == 422, body
+    assert said(walk.laptop, "jitter", "0") == {"jitter_seconds": 0.0}
 
 
 def walk_remember(daemon: SandboxDaemon, text: str) -> None:
@@ -331,6 +343,7 @@ def a_round_without_the_server_exits_with_the_code_of_the_table(walk: Walk) -> N
 
 def no_string_token_or_word_stands_in_a_log_or_file(walk: Walk) -> None:
     logs = [walk.server.log().encode()]
+    writes_are_blurred_by_as_many_seconds_as_the_owner_says(walk)
     for daemon in (walk.desk, walk.laptop, walk.spare):
         logs += [daemon.output.read_bytes(), *daemon.contents().values()]
     held = b"\n".join(logs)

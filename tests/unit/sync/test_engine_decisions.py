@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 
 import pytest
@@ -18,7 +19,7 @@ from memory_manager.sync.engine.advice import (
     finding_of,
     reaction,
 )
-from memory_manager.sync.engine.backoff import Backoff
+from memory_manager.sync.engine.backoff import Backoff, blurred
 from memory_manager.sync.engine.errors import SyncServerRefused, SyncUnreachable
 from memory_manager.sync.engine.evidence import Path, SignedPath, at_once, verify_evidence
 from memory_manager.sync.engine.rosters import changes, newer_entries
@@ -87,6 +88,17 @@ def test_waiting_grows_to_fifteen_minutes_with_full_jitter() -> None:
     assert backoff.next(3600.0) == 3600.0
     backoff.succeeded()
     assert backoff.next() <= 1.0
+
+
+def test_a_write_waits_by_chance_and_more_writes_do_not_hasten_it() -> None:
+    source = random.Random(1)
+    drawn = [blurred(math.inf, 10.0, 60.0, source) for _ in range(300)]
+    assert 10.0 <= min(drawn) < 15.0
+    assert 65.0 < max(drawn) <= 70.0
+    due = drawn[0]
+    assert all(blurred(due, 10.0 + write, 60.0, source) == due for write in range(300))
+    assert blurred(math.inf, 10.0, 0.0, source) == 10.0
+    assert blurred(3.0, 10.0, 60.0, source) == 3.0
 
 
 def _grown() -> Founded:

@@ -18,6 +18,7 @@ from memory_manager.api.calls import Access, call_of
 from memory_manager.api.parsing import Fields
 from memory_manager.api.routing import Route, daemon_of
 from memory_manager.service.daemon import Daemon
+from memory_manager.sync.engine.own_state import MAX_JITTER_SECONDS
 from memory_manager.sync.membership.founding import ServerAddress, parse_server_key
 from memory_manager.sync.membership.membership import Membership
 from memory_manager.sync.membership.recovering import parse_noted_head, parse_vault_id
@@ -301,6 +302,24 @@ async def confirm(request: web.Request) -> web.Response:
     return json_response({"sync": await sync.confirm(code, typed)})
 
 
+async def jitter(request: web.Request) -> web.Response:
+    """By how many seconds sending is delayed at most, by chance, after a write."""
+    options = await _sync(request).options()
+    return json_response({"jitter_seconds": options.jitter_seconds})
+
+
+async def set_jitter(request: web.Request) -> web.Response:
+    """Blur for the server when this device writes; 0 for no blur."""
+    fields = Fields.of_body(call_of(request).json_object())
+    seconds = fields.number("seconds", 0, MAX_JITTER_SECONDS)
+    if fields.raw("seconds") in (None, ""):
+        fields.refuse("seconds", "field required", "missing")
+    fields.check()
+    sync = _sync(request)
+    await sync.set_jitter(seconds or 0.0)
+    return json_response({"jitter_seconds": (await sync.options()).jitter_seconds})
+
+
 async def evidence(request: web.Request) -> web.Response:
     """Proofs that the server showed two histories; anybody can check one offline."""
     return json_response({"evidence": await _sync(request).evidence()})
@@ -330,5 +349,7 @@ ROUTES: Final = (
     Route("POST", "/sync/now", sync_now, Access.OWNER),
     Route("POST", "/sync/retry", retry, Access.OWNER),
     Route("POST", "/sync/confirm", confirm, Access.OWNER),
+    Route("GET", "/sync/jitter", jitter, Access.OWNER),
+    Route("POST", "/sync/jitter", set_jitter, Access.OWNER),
     Route("GET", "/sync/evidence", evidence, Access.OWNER),
 )

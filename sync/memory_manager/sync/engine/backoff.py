@@ -1,4 +1,7 @@
-"""How long a failed round waits: full jitter from 1 s to 15 min, never shorter than asked for."""
+"""Waiting by chance: after a failed round 1 s to 15 min, after a write as the owner says.
+
+Contract: sync.md 9.4. Pure.
+"""
 
 from __future__ import annotations
 
@@ -32,3 +35,12 @@ class Backoff:
 
     def succeeded(self) -> None:
         self.failures = 0
+
+
+def blurred(due: float, soonest: float, seconds: float, source: random.Random) -> float:
+    """When the round after a write begins: by chance up to ``seconds`` after ``soonest``.
+
+    One that is ``due`` by then stays: many writes drawing anew would pull it towards now.
+    """
+    latest = soonest + seconds
+    return due if due <= latest else source.uniform(soonest, latest)

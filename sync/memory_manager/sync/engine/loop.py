@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_manager.base.times import now_ms
 from memory_manager.security.event_log import log_event
+from memory_manager.sync.engine import own_state
 from memory_manager.sync.engine.advice import LOCAL_ERROR, Finding, finding_of, is_ordinary
-from memory_manager.sync.engine.backoff import Backoff
+from memory_manager.sync.engine.backoff import Backoff, blurred
 from memory_manager.sync.engine.errors import SyncUnreachable
 from memory_manager.sync.engine.exchange import run_round
 from memory_manager.sync.engine.parts import Parts, Progress
@@ -26,6 +27,8 @@ from memory_manager.sync.errors import SyncCode
 from memory_manager.sync.ledger import alarms, outbox, state
 
 if TYPE_CHECKING:
+    from sqlcipher3.dbapi2 import Connection
+
     from memory_manager.vault.transaction import Transaction
 
 _log = logging.getLogger(__name__)
@@ -38,14 +41,13 @@ _GATHER_SECONDS: Final = 0.05  # many commits are looked at once
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pace:
     """Seconds. ``first``: from the opening to the first round; ``debounce``: how long a local write
-    waits for others; ``jitter``: up to so much more, drawn each time; ``apart``: at least so long
-    between rounds that pokes ask for; ``listens``: whether the server is to tell of news at all.
+    waits for others; ``apart``: at least so long between rounds that pokes ask for; ``listens``:
+    whether the server is to tell of news at all.
     """
 
     first: float = 0.0
     poll: float = 300.0
     debounce: float = 0.5
-    jitter: float = 0.0
     apart: float = 2.0
     listens: bool = True
     steady: float = 60.0  # a connection for pokes that held so long was a good one
@@ -177,14 +179,14 @@ class SyncLoop:
         self._written = False
         try:
             await self._refreshed()
-            waits = await self.parts.store.read(outbox.count)
+            waits, options = await self.parts.store.read(_to_send)
         except Exception as error:  # as in _rounds; the next round looks again
             _noted(error)
         else:
             if waits:
-                blur = self._jitter.uniform(0.0, self._pace.jitter)
-                soon = max(self._now() + self._pace.debounce + blur, self._earliest)
-                self._due = min(self._due, soon)
+                blur, now = options.jitter_seconds, self._now()
+                soon = blurred(self._due, now + self._pace.debounce, blur, self._jitter)
+                self._due = min(self._due, max(soon, self._earliest))
 
     async def _may_run(self) -> bool:
         now = await self.parts.store.read(state.read)
@@ -292,6 +294,10 @@ class SyncLoop:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _to_send(connection: Connection) -> tuple[int, own_state.Options]:
+    return outbox.count(connection), own_state.read_options(connection)
 
 
 def _noted(error: Exception) -> Finding:
