@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_manager.cli.arguments import Commands, WideHelp, add_command
+from memory_manager.cli.arguments import Commands, WideHelp, add_command, positive
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK
 from memory_manager.cli.output import counted, facts, size, table
@@ -79,6 +79,16 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     _add_action(
         actions, shared, "status", show_status, "what the database holds, and each vault's head"
     )
+    quota = _add_action(
+        actions,
+        shared,
+        "quota",
+        limit_vault,
+        "give one vault limits of its own; those left out are the server's again",
+    )
+    quota.add_argument("vault", metavar="VAULT", help="its id, as status shows it")
+    for what in ("rows", "bytes", "devices"):
+        quota.add_argument(f"--{what}", type=positive, metavar="N", help=f"{what} at most")
     backup = _add_action(
         actions,
         shared,
@@ -199,6 +209,18 @@ def show_status(arguments: argparse.Namespace, context: Context) -> int:
         )
     )
     context.console.result(state.as_json(), "\n\n".join(filter(None, (summary, _heads(state)))))
+    return EXIT_OK
+
+
+def limit_vault(arguments: argparse.Namespace, context: Context) -> int:
+    from memory_manager.sync.server.operator import set_quota
+    from memory_manager.sync.server.storage import OwnQuota
+
+    quota = OwnQuota(arguments.rows, arguments.bytes, arguments.devices)
+    set_quota(_settings(arguments, context), arguments.vault, quota)
+    limits = {"rows": quota.rows, "bytes": quota.bytes, "devices": quota.devices}
+    shown = facts((what, f"{limit or 'as the server has it'}") for what, limit in limits.items())
+    context.console.result({"vault": arguments.vault, **limits}, shown)
     return EXIT_OK
 
 

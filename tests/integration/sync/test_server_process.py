@@ -234,6 +234,25 @@ async def test_a_stop_in_the_middle_of_pushes_leaves_no_half_batch(
     assert tip % 20 == 0
 
 
+async def test_a_vault_gets_limits_of_its_own_beside_the_running_server(
+    process: ServerProcess, http: aiohttp.ClientSession
+) -> None:
+    world = await founded_on(http, process)
+    vault, rows = world.founded.vault.hex(), world.rows(3)
+    done = await asyncio.to_thread(process.command, "quota", vault, "--rows", "2", "--json")
+    limits = {"vault": vault, "rows": 2, "bytes": None, "devices": None}
+    assert json.loads(done.stdout) == limits, done.stderr
+    refused = await world.caller.push(rows)
+    assert (refused.status, refused.code) == (507, "QUOTA")
+    done = await asyncio.to_thread(process.command, "quota", vault)
+    assert done.stdout.count("as the server has it") == 3
+    assert (await world.caller.push(rows)).status == 200
+    for other, said in (("ff" * 16, "no such vault"), (vault.upper(), "not the id of a vault")):
+        done = await asyncio.to_thread(process.command, "quota", other)
+        assert done.returncode != 0
+        assert said in done.stderr
+
+
 async def test_two_servers_share_one_postgresql(
     postgres_server: PostgresServer, tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:

@@ -20,7 +20,7 @@ from memory_manager.sync.server.refusals import (
     Refused,
     VaultUnknown,
 )
-from memory_manager.sync.server.storage import Quota, Storage, StoredPage
+from memory_manager.sync.server.storage import OwnQuota, Quota, Storage, StoredPage
 from memory_manager.sync.wire.envelope import SealedRow
 from memory_manager.sync.wire.framing import LogRow, Page, Signed, pack_page
 from memory_manager.sync.wire.log import ServerHead
@@ -346,7 +346,7 @@ async def test_a_vault_that_is_not_there_is_unknown_to_every_call(
         storage.vault(vault.id),
         storage.devices(vault.id),
         storage.delete_vault(vault.id),
-        storage.set_quota(vault.id, None),
+        storage.set_quota(vault.id, OwnQuota()),
         storage.append(vault.id, pushed.rows, pushed.checkpoint),
         storage.page(vault.id, 0, 10, 1 << 20),
         storage.wait_beyond(vault.id, 0, 1.0),
@@ -363,14 +363,15 @@ async def test_a_vault_that_is_not_there_is_unknown_to_every_call(
 async def test_a_full_vault_takes_no_more_rows_but_repeats(
     storage: Storage, vault: StoredVault
 ) -> None:
-    await storage.set_quota(vault.id, Quota(rows=3))
+    await storage.set_quota(vault.id, OwnQuota(rows=3))
+    assert (await storage.vault(vault.id)).quota == Quota(rows=3)
     pushed = vault.batch(0, 3)
     await vault.push(storage, pushed)
     with pytest.raises(QuotaExceeded) as refused:
         await vault.push(storage, vault.batch(0, 1))
     assert (refused.value.what, refused.value.limit) == (Quantity.ROWS, 3)
     assert (await vault.push(storage, pushed)).added == 0
-    await storage.set_quota(vault.id, None)
+    await storage.set_quota(vault.id, OwnQuota())
     assert (await vault.push(storage, vault.again(0, 4, 4))).added == 1
 
 
@@ -379,12 +380,12 @@ async def test_octets_are_counted_and_limited(storage: Storage, vault: StoredVau
     assert before == sum(len(entry.document) + 64 for entry in vault.founded.chain)
     pushed = vault.batch(0, 4)
     size = sum(137 + len(row.row.body) + 32 + 92 for row in pushed.rows)
-    await storage.set_quota(vault.id, Quota(bytes=before + size - 1))
+    await storage.set_quota(vault.id, OwnQuota(bytes=before + size - 1))
     with pytest.raises(QuotaExceeded) as refused:
         await vault.push(storage, pushed)
     assert refused.value.what is Quantity.BYTES
 
-    await storage.set_quota(vault.id, Quota(bytes=before + size))
+    await storage.set_quota(vault.id, OwnQuota(bytes=before + size))
     await vault.push(storage, pushed)
     assert (await storage.vault(vault.id)).bytes == before + size
     with pytest.raises(QuotaExceeded):

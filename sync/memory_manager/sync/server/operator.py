@@ -1,4 +1,4 @@
-"""What an operator does beside a running server: tokens, a look at the database, a backup.
+"""What an operator does beside a running server: tokens, quotas, a look at the database, a backup.
 
 Each call opens the storage for itself and blocks until it is done.
 """
@@ -25,7 +25,8 @@ from memory_manager.sync.server.registration import (
 from memory_manager.sync.server.running import storage_of
 from memory_manager.sync.server.server_key import KEY_NAME, ServerKey, load_key
 from memory_manager.sync.server.settings import ServerSettings
-from memory_manager.sync.server.storage import Usage, VaultHead
+from memory_manager.sync.server.storage import OwnQuota, Usage, VaultHead
+from memory_manager.sync.wire.canonical import hex_bytes
 from memory_manager.sync.wire.log import head_words
 
 HEADS_NAME: Final = "heads.json"
@@ -81,6 +82,23 @@ def read_state(settings: ServerSettings) -> ServerState:
             return ServerState(key.words, usage, await storage.heads())
 
     return asyncio.run(read())
+
+
+def set_quota(settings: ServerSettings, vault: str, quota: OwnQuota) -> None:
+    """Give one vault, named by its id in hex, limits of its own; the server may run meanwhile."""
+    _own_key(settings)
+    try:
+        vault_id = hex_bytes(vault, 16)
+    except ValueError:
+        raise SettingsRefused(
+            f"{vault!r} is not the id of a vault.", hint="memlocket server status lists them."
+        ) from None
+
+    async def put() -> None:
+        async with storage_of(settings) as storage:
+            await storage.set_quota(vault_id, quota)
+
+    asyncio.run(put())
 
 
 def back_up(settings: ServerSettings, folder: Path) -> ServerState:

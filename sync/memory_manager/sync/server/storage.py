@@ -36,6 +36,15 @@ class Quota:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class OwnQuota:
+    """Limits that a vault has instead of the server's; None: the server's."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    devices: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class VaultState:
     """One vault at a moment. ``bytes`` counts stored octets: entries, bodies, wraps, roster."""
 
@@ -201,8 +210,8 @@ class Storage(Protocol):
         """VaultUnknown when there is none."""
         ...
 
-    async def set_quota(self, vault: bytes, quota: Quota | None) -> None:
-        """Limits of this vault alone; None for the server's. VaultUnknown."""
+    async def set_quota(self, vault: bytes, quota: OwnQuota) -> None:
+        """Limits of this vault alone, from its next request on; VaultUnknown."""
         ...
 
     async def device(self, vault: bytes, device: bytes) -> DeviceState:

@@ -16,6 +16,7 @@ from memory_manager.sync.server.storage import (
     Appended,
     DeviceState,
     MailSide,
+    OwnQuota,
     Quota,
     RosterPage,
     Session,
@@ -92,7 +93,7 @@ class PostgresStorage:
         async with self._database.of_vault(vault) as line:
             return await vaults.vault_state(line, vault, self._quota)
 
-    async def set_quota(self, vault: bytes, quota: Quota | None) -> None:
+    async def set_quota(self, vault: bytes, quota: OwnQuota) -> None:
         async with self._database.of_vault(vault) as line:
             await vaults.set_quota(line, vault, quota)
 

@@ -14,7 +14,14 @@ from memory_manager.sync.server.refusals import (
     VaultExists,
     VaultUnknown,
 )
-from memory_manager.sync.server.storage import DeviceState, Quota, RosterPage, VaultHead, VaultState
+from memory_manager.sync.server.storage import (
+    DeviceState,
+    OwnQuota,
+    Quota,
+    RosterPage,
+    VaultHead,
+    VaultState,
+)
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.log import FIRST_GLOBAL_HEAD, ServerHead
 from memory_manager.sync.wire.roster import Member, Role, SignedEntry
@@ -145,13 +152,14 @@ async def delete(line: Line, vault: bytes) -> None:
         await line.execute(f"DELETE FROM {table} WHERE vault = $1", vault)
 
 
-async def set_quota(line: Line, vault: bytes, quota: Quota | None) -> None:
-    values = (None,) * 3 if quota is None else (quota.rows, quota.bytes, quota.devices)
+async def set_quota(line: Line, vault: bytes, quota: OwnQuota) -> None:
     changed = await line.fetchval(
         "UPDATE vault SET quota_rows = $2, quota_bytes = $3, quota_devices = $4 WHERE id = $1"
         " RETURNING 1",
         vault,
-        *values,
+        quota.rows,
+        quota.bytes,
+        quota.devices,
     )
     if changed is None:
         raise VaultUnknown

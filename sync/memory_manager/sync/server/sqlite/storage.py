@@ -21,6 +21,7 @@ from memory_manager.sync.server.storage import (
     Appended,
     DeviceState,
     MailSide,
+    OwnQuota,
     Quota,
     RosterPage,
     Session,
@@ -100,7 +101,7 @@ class SqliteStorage:
     async def vault(self, vault: bytes) -> VaultState:
         return await self._readers.read(lambda c: vaults.vault_state(c, vault, self._quota))
 
-    async def set_quota(self, vault: bytes, quota: Quota | None) -> None:
+    async def set_quota(self, vault: bytes, quota: OwnQuota) -> None:
         await self._write(lambda c: vaults.set_quota(c, vault, quota))
 
     async def device(self, vault: bytes, device: bytes) -> DeviceState:

@@ -15,7 +15,14 @@ from memory_manager.sync.server.refusals import (
     VaultExists,
     VaultUnknown,
 )
-from memory_manager.sync.server.storage import DeviceState, Quota, RosterPage, VaultHead, VaultState
+from memory_manager.sync.server.storage import (
+    DeviceState,
+    OwnQuota,
+    Quota,
+    RosterPage,
+    VaultHead,
+    VaultState,
+)
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.log import FIRST_GLOBAL_HEAD, ServerHead
 from memory_manager.sync.wire.roster import Member, Role, SignedEntry
@@ -112,11 +119,10 @@ def delete(connection: sqlite3.Connection, vault: bytes) -> None:
         connection.execute(f"DELETE FROM {table} WHERE vault = ?", (vault,))
 
 
-def set_quota(connection: sqlite3.Connection, vault: bytes, quota: Quota | None) -> None:
-    values = (None,) * 3 if quota is None else (quota.rows, quota.bytes, quota.devices)
+def set_quota(connection: sqlite3.Connection, vault: bytes, quota: OwnQuota) -> None:
     changed = connection.execute(
         "UPDATE vault SET quota_rows = ?, quota_bytes = ?, quota_devices = ? WHERE id = ?",
-        (*values, vault),
+        (quota.rows, quota.bytes, quota.devices, vault),
     )
     if changed.rowcount != 1:
         raise VaultUnknown
