@@ -8,21 +8,12 @@ from typing import Final
 from memory_manager.api.answers import json_text
 from memory_manager.api.item_json import kind_fields
 from memory_manager.auth.agent_identity import AgentIdentity
-from memory_manager.auth.boundary import Boundary, Relation, memory_agent_boundary
+from memory_manager.auth.boundary import least_trusted_boundary, memory_agent_boundary
 from memory_manager.base.times import rfc3339
 from memory_manager.recall.requests import Hit
 from memory_manager.vault.rows import MemoryRow, MemoryVersion, WriteOutcome
 
 MAX_ANSWER_BYTES: Final = 2_000_000  # a public client reads at most 2 MiB
-
-# the least trusted relation of several stands for all of them
-_CAUTION: Final = (
-    Relation.UNKNOWN,
-    Relation.UNVERIFIED,
-    Relation.OTHER_AGENT,
-    Relation.SAME_AGENT_OTHER_INSTANCE,
-    Relation.SELF,
-)
 
 
 def row_item(row: MemoryRow, caller: AgentIdentity) -> dict[str, object]:
@@ -80,13 +71,8 @@ def fitting_items(
 
 def overall_boundary(caller: AgentIdentity, rows: Sequence[MemoryRow]) -> dict[str, str]:
     """The top-level label of a recall: what holds for all rows; without rows, for the caller."""
-    identities = [row.writer.identity for row in rows] or [caller]
-    boundaries = [memory_agent_boundary(caller, identity) for identity in identities]
-    return min(boundaries, key=_caution).agent_boundary_json()
-
-
-def _caution(boundary: Boundary) -> int:
-    return _CAUTION.index(boundary.relation)
+    writers = [row.writer.identity for row in rows]
+    return least_trusted_boundary(caller, writers).agent_boundary_json()
 
 
 def write_answer(outcome: WriteOutcome) -> dict[str, object]:

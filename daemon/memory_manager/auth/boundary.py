@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 from typing import Final
 
 from memory_manager.auth.agent_identity import AgentIdentity
@@ -63,6 +64,13 @@ _OTHER_INSTANCE = Boundary(Relation.SAME_AGENT_OTHER_INSTANCE, Ownership.SAME_AG
 _OTHER_AGENT = Boundary(Relation.OTHER_AGENT, Ownership.OTHER_AGENT)
 _UNVERIFIED = Boundary(Relation.UNVERIFIED, Ownership.UNVERIFIED)
 _UNKNOWN = Boundary(Relation.UNKNOWN, Ownership.UNKNOWN)
+_CAUTION: Final = (_UNKNOWN, _UNVERIFIED, _OTHER_AGENT, _OTHER_INSTANCE, _SELF)
+
+
+def least_trusted_boundary(caller: AgentIdentity, rows: Sequence[AgentIdentity]) -> Boundary:
+    """What stands for several rows: the least trusted; without any, the caller's to itself."""
+    boundaries = [memory_agent_boundary(caller, row) for row in rows or (caller,)]
+    return min(boundaries, key=_CAUTION.index)
 
 
 def memory_agent_boundary(caller: AgentIdentity, row: AgentIdentity) -> Boundary:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Final
 
 from memory_manager.auth.agent_identity import AgentIdentity
-from memory_manager.auth.boundary import Boundary, Relation, memory_agent_boundary
+from memory_manager.auth.boundary import least_trusted_boundary, memory_agent_boundary
 from memory_manager.base.identifiers import AgentInstanceHash
 from memory_manager.base.times import rfc3339
 from memory_manager.security.envelope import OPT_IN_KEY
@@ -20,13 +19,6 @@ from memory_manager.security.shown_text import (
 from memory_manager.sync.server.index.search import Ranked
 from memory_manager.sync.wire.index_document import IndexDocument
 
-_CAUTION: Final = (
-    Relation.UNKNOWN,
-    Relation.UNVERIFIED,
-    Relation.OTHER_AGENT,
-    Relation.SAME_AGENT_OTHER_INSTANCE,
-    Relation.SELF,
-)
 Hit = tuple[Ranked, IndexDocument]
 
 
@@ -53,18 +45,15 @@ def item_of(hit: Hit, caller: AgentIdentity) -> dict[str, object]:
         "source": None,
         "metadata": {"tags": list(document.tags), OPT_IN_KEY: document.opted_in},
         "agent_id": document.agent_id,
-        **_boundary(document, caller).item_fields(),
+        **memory_agent_boundary(caller, _writer(document)).item_fields(),
         "security_envelope": document.envelope.as_json(),
     }
 
 
 def overall_boundary(hits: Sequence[Hit], caller: AgentIdentity) -> dict[str, str]:
     """The least trusted relation of all items; without any, the caller's to itself."""
-    boundaries = [_boundary(document, caller) for _, document in hits]
-    if not boundaries:
-        boundaries = [memory_agent_boundary(caller, caller)]
-    worst = min(boundaries, key=lambda boundary: _CAUTION.index(boundary.relation))
-    return worst.agent_boundary_json()
+    writers = [_writer(document) for _, document in hits]
+    return least_trusted_boundary(caller, writers).agent_boundary_json()
 
 
 def pack(hits: Sequence[Hit], max_items: int, max_tokens: int) -> tuple[list[Hit], str, int]:
@@ -99,9 +88,8 @@ def _block(number: int, document: IndexDocument) -> str:
     return f"{label}{said}{plain_content(document.content)}"
 
 
-def _boundary(document: IndexDocument, caller: AgentIdentity) -> Boundary:
+def _writer(document: IndexDocument) -> AgentIdentity:
     instance = document.agent_instance_id_hash
-    writer = AgentIdentity(
+    return AgentIdentity(
         document.agent_id, None if instance is None else AgentInstanceHash(instance)
     )
-    return memory_agent_boundary(caller, writer)
