@@ -28,10 +28,11 @@ from store_ratio import create  # noqa: E402
 from vector_fill import fill_vectors  # noqa: E402
 from vector_speed import AGENTS, DIM, SCOPES, synthetic_vectors  # noqa: E402
 
+from memory_manager.base.path_filter import parse_path_filter  # noqa: E402
 from memory_manager.recall import embedding_models  # noqa: E402
 from memory_manager.recall.live_vectors import LiveVectors  # noqa: E402
 from memory_manager.recall.row_gate import RowGate  # noqa: E402
-from memory_manager.vault.filters import RowFilter, parse_path_filter  # noqa: E402
+from memory_manager.vault.filters import RowFilter  # noqa: E402
 
 MEMORY_BYTES_PER_ROW, DISK_BYTES_PER_ROW = 448, 402
 READY_SECONDS_PER_ROW, QUERY_MS_PER_1000_ROWS = 1.3e-6, 0.012

@@ -8,8 +8,9 @@ from memory_manager.api import requests
 from memory_manager.api.errors import InvalidFields
 from memory_manager.api.parsing import Fields
 from memory_manager.base.errors import NotFound
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.recall.requests import TimeOrder
-from memory_manager.vault.filters import PathFilter, TimeAxis
+from memory_manager.vault.filters import TimeAxis
 from memory_manager.vault.rows import UNSET, ForgetMode, MemoryType
 
 MINIMAL = {"content": "text", "path": "a/b"}

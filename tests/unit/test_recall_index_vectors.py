@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from word_table import MOMENT_MS, WordTable, memory_row
 
 from memory_manager.auth.agent_identity import AgentIdentity
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.recall.errors import VectorRefused
 from memory_manager.recall.vector_codes import quantise
 from memory_manager.recall.vector_gate import (
@@ -23,7 +24,7 @@ from memory_manager.recall.vector_gate import (
     facts_of_row,
 )
 from memory_manager.recall.vector_index import Nearest, VectorIndex
-from memory_manager.vault.filters import PathFilter, RowFilter, TimeAxis
+from memory_manager.vault.filters import RowFilter, TimeAxis
 from memory_manager.vault.rows import Attribution, MemoryType
 
 DIM = 64

@@ -15,6 +15,7 @@ from recall_vault import recall_vault
 from small_vault import SmallVault, small_vault, writer
 from word_table import MOMENT_MS, WordTable
 
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.base.times import now_ms
 from memory_manager.recall import filtered_ranking, fulltext, word_ranking
 from memory_manager.recall.fulltext import FullTextIndex
@@ -22,7 +23,7 @@ from memory_manager.recall.match_query import quote
 from memory_manager.recall.row_gate import RowGate
 from memory_manager.recall.vocabulary import inverse_frequency
 from memory_manager.vault.errors import VaultLocked
-from memory_manager.vault.filters import PathFilter, RowFilter, TimeAxis
+from memory_manager.vault.filters import RowFilter, TimeAxis
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.rows import ForgetMode, MemoryChange, MemoryRow, MemoryType, RecordKind
 

@@ -11,12 +11,13 @@ import pytest
 from sqlcipher3 import dbapi2
 from word_table import MOMENT_MS, WordTable
 
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.recall import fulltext, word_ranking
 from memory_manager.recall.match_query import query_terms, quote, rare_terms
 from memory_manager.recall.porter import stem
 from memory_manager.recall.vocabulary import REFRESH_AFTER_WRITES
 from memory_manager.recall.word_ranking import Condition, ranked
-from memory_manager.vault.filters import PathFilter, RowFilter
+from memory_manager.vault.filters import RowFilter
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import pytest
 from word_table import WordTable
 
 from memory_manager.auth.agent_identity import AgentIdentity
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.recall.match_query import query_terms
 from memory_manager.security.envelope import RetrievalVisibility
-from memory_manager.vault.filters import PathFilter, RowFilter
+from memory_manager.vault.filters import RowFilter
 from memory_manager.vault.rows import Attribution
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_vault import SmallVault, small_vault, writer
 
+from memory_manager.base.path_filter import PathFilter, parse_path_filter
 from memory_manager.base.times import now_ms
 from memory_manager.security.envelope import (
     EncryptionState,
@@ -20,13 +21,7 @@ from memory_manager.security.envelope import (
 )
 from memory_manager.security.gate import Surface, may_recall
 from memory_manager.vault import queries
-from memory_manager.vault.filters import (
-    PathFilter,
-    RowFilter,
-    TimeAxis,
-    _prefix_range,
-    parse_path_filter,
-)
+from memory_manager.vault.filters import RowFilter, TimeAxis, _prefix_range
 from memory_manager.vault.rows import ForgetMode, MemoryChange, MemoryType
 
 

@@ -15,8 +15,9 @@ from memory_manager.api.parsing import WILDCARD, Fields
 from memory_manager.api.spans import recent_span_ms
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
+from memory_manager.base.path_filter import parse_path_filter
 from memory_manager.recall.requests import SearchRequest, TimeOrder
-from memory_manager.vault.filters import RowFilter, TimeAxis, parse_path_filter
+from memory_manager.vault.filters import RowFilter, TimeAxis
 from memory_manager.vault.prepared_version import MAX_PATH_CHARACTERS, MAX_REASON_CHARACTERS
 from memory_manager.vault.rows import (
     DEFAULT_BUCKET,

@@ -16,7 +16,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from memory_manager.vault.filters import PathFilter, RowFilter, TimeAxis
+from memory_manager.base.path_filter import PathFilter
+from memory_manager.vault.filters import RowFilter, TimeAxis
 from memory_manager.vault.rows import MemoryRow
 
 NEVER_MS = np.iinfo(np.int64).max
@@ -99,7 +100,7 @@ class PlaceBook:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._places: _Numbering[Place, RowFilter] = _Numbering(_admits)
-        self._paths: _Numbering[str, PathFilter] = _Numbering(_admits_path)
+        self._paths: _Numbering[str, PathFilter] = _Numbering(PathFilter.admits)
 
     def number(self, place: Place) -> int:
         with self._lock:
@@ -143,12 +144,6 @@ def _admits(row_filter: RowFilter, place: Place) -> bool:
             (row_filter.memory_type, place.memory_type),
         )
     )
-
-
-def _admits_path(wanted: PathFilter, path: str) -> bool:
-    if wanted.prefix_only:
-        return path.startswith(wanted.text)
-    return path == wanted.text or path.startswith(wanted.text + "/")
 
 
 def facts_of_row(row: MemoryRow, book: PlaceBook) -> GateFacts:

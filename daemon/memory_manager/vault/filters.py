@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.security.envelope import EncryptionState, RetrievalVisibility, SecurityMode
 from memory_manager.vault.rows import RECALLED_KINDS, MemoryType, RecordKind
 
@@ -16,28 +17,6 @@ from memory_manager.vault.rows import RECALLED_KINDS, MemoryType, RecordKind
 class TimeAxis(enum.StrEnum):
     CREATED_AT = "created_at"
     UPDATED_AT = "updated_at"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PathFilter:
-    """``projects`` or at ``projects/...``; ``prefix_only``: all that starts with the text."""
-
-    text: str = dataclasses.field(repr=False)
-    prefix_only: bool = False
-
-
-def parse_path_filter(value: str | None) -> PathFilter | None:
-    """The path filter of a request (xmemo.md 4.7): None when it filters nothing.
-
-    With a trailing ``%`` or ``*`` the rest is a prefix; without, the path itself or anything below
-    it. A slash at the end of a whole path is not needed.
-    """
-    if not value:
-        return None
-    prefix = value.rstrip("%*")
-    if prefix != value:
-        return PathFilter(prefix, prefix_only=True) if prefix else None
-    return PathFilter(value.rstrip("/") or value)
 
 
 _AXIS_COLUMNS = {

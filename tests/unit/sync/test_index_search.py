@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.security.envelope import (
     VAULT_DEFAULT,
     EncryptionState,
@@ -17,7 +18,7 @@ from memory_manager.security.envelope import (
     SecurityMode,
 )
 from memory_manager.security.gate import Surface, may_recall
-from memory_manager.sync.server.index.search import PathFilter, Query, rank, recallable
+from memory_manager.sync.server.index.search import Query, rank, recallable
 from memory_manager.sync.server.index.storage import Candidate
 from memory_manager.sync.server.index.vectors import (
     meaning_scores,

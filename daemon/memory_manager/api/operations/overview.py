@@ -27,13 +27,14 @@ from memory_manager.api.requests import (
     MAX_CONTEXT_TOKENS,
     MAX_QUERY_CHARACTERS,
 )
+from memory_manager.base.path_filter import parse_path_filter
 from memory_manager.base.times import now_ms, rfc3339
 from memory_manager.recall.requests import ContextPack, SearchRequest
 from memory_manager.service.daemon import Daemon
 from memory_manager.vault import audit, counts, items, queries
 from memory_manager.vault.audit import AuditEvent
 from memory_manager.vault.counts import CountBy
-from memory_manager.vault.filters import RowFilter, parse_path_filter
+from memory_manager.vault.filters import RowFilter
 from memory_manager.vault.items import ItemFilter
 from memory_manager.vault.rows import MemoryRow, RecordKind
 

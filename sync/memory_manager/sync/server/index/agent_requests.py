@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from memory_manager.base.errors import InvalidInput
+from memory_manager.base.path_filter import parse_path_filter
 from memory_manager.base.times import parse_rfc3339
 from memory_manager.sync.server.index.errors import AgentRequestRefused
-from memory_manager.sync.server.index.search import PathFilter, Query
+from memory_manager.sync.server.index.search import Query
 
 MAX_QUERY_CHARACTERS: Final = 4_000
 MAX_SEARCH_ITEMS: Final = 500
@@ -58,7 +59,7 @@ def _query(values: Mapping[str, object], name: str, limit: int, place: str) -> Q
     since, until = _time(values, "since", place), _time(values, "until", place)
     if since is not None and until is not None and until <= since:
         raise AgentRequestRefused("until", "must be later than since", "value_error", place=place)
-    axis = values.get("temporal_axis_mode")
+    axis, path = values.get("temporal_axis_mode"), values.get("path")
     order = values.get("time_order")
     newest_first = {"desc": True, "asc": False}.get(order) if isinstance(order, str) else None
     if values.get("query_mode") == "activity_log":
@@ -73,7 +74,7 @@ def _query(values: Mapping[str, object], name: str, limit: int, place: str) -> Q
         bucket=_filter(values, "bucket"),
         scope=_filter(values, "scope"),
         memory_type=_filter(values, "memory_type"),
-        path=_path(values.get("path")),
+        path=parse_path_filter(path) if isinstance(path, str) else None,
         since_ms=since,
         until_ms=until,
         filter_updated=axis == _UPDATED,
@@ -86,15 +87,6 @@ def _query(values: Mapping[str, object], name: str, limit: int, place: str) -> Q
 def _filter(values: Mapping[str, object], name: str) -> str | None:
     value = values.get(name)
     return value if isinstance(value, str) and value not in _ANY else None
-
-
-def _path(value: object) -> PathFilter | None:
-    if not isinstance(value, str) or not value:
-        return None
-    prefix = value.rstrip("%*")
-    if prefix != value:
-        return PathFilter(prefix, prefix_only=True) if prefix else None
-    return PathFilter(value.rstrip("/") or value)
 
 
 def _time(values: Mapping[str, object], name: str, place: str) -> int | None:

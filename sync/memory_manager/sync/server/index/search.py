@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from memory_manager.base.path_filter import PathFilter
 from memory_manager.security.envelope import OPT_IN_KEY
 from memory_manager.security.gate import Surface, may_recall
 from memory_manager.sync.server.index.storage import Candidate, Matrix
@@ -31,19 +32,6 @@ class Degraded(enum.StrEnum):
 
     EMBEDDINGS = "embeddings"
     EMBEDDINGS_BUILDING = "embeddings_building"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PathFilter:
-    """``text`` itself or below it; ``prefix_only``: whatever begins with it."""
-
-    text: str = dataclasses.field(repr=False)
-    prefix_only: bool = False
-
-    def passes(self, path: str) -> bool:
-        if self.prefix_only:
-            return path.startswith(self.text)
-        return path == self.text or path.startswith(self.text + "/")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +64,7 @@ class Query:
             self.bucket in (None, row.bucket)
             and self.scope in (None, row.scope)
             and self.memory_type in (None, row.memory_type)
-            and (self.path is None or self.path.passes(row.path))
+            and (self.path is None or self.path.admits(row.path))
             and (self.since_ms is None or at_ms >= self.since_ms)
             and (self.until_ms is None or at_ms < self.until_ms)
         )
