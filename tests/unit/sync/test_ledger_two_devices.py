@@ -11,6 +11,7 @@ from memory_manager.base.identifiers import MemoryId
 from memory_manager.sync.ledger import conflicts
 from memory_manager.sync.wire.payload import Kind
 from memory_manager.vault import erasure
+from memory_manager.vault.errors import Conflict
 from memory_manager.vault.rows import ForgetMode, MemoryChange, RecordKind, RowStatus
 
 
@@ -117,6 +118,22 @@ def test_merge_names_all_siblings(world: LedgerWorld, pair: Pair) -> None:
     agree(world)
     assert two.content(memory) == "of both"
     assert two.conflict(memory) is None
+
+
+def test_a_device_that_must_enrol_again_decides_nothing(world: LedgerWorld, pair: Pair) -> None:
+    one, _ = pair
+    memory = edited_apart(world, pair)
+    record = one.conflict(memory)
+    assert record is not None
+    one.keys = world.founded.add()
+    one.name()
+    dot, change = record.siblings[1].dot, MemoryChange(content="of both")
+    with pytest.raises(Conflict, match="join its vault again"):
+        one.write(lambda tx: conflicts.keep(tx, one.memories, memory, dot, writer()))
+    with pytest.raises(Conflict, match="join its vault again"):
+        one.write(lambda tx: conflicts.merge(tx, one.memories, memory, change, writer()))
+    assert one.conflict(memory) == record
+    assert one.content(memory) == "of two"
 
 
 def test_an_ordinary_edit_leaves_the_other_sibling_to_the_owner(

@@ -12,6 +12,7 @@ from memory_manager.sync.ledger.journal import seal_version
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.payload import Kind
 from memory_manager.vault import queries, row_matching, row_writer
+from memory_manager.vault.errors import Conflict
 from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.prepared_version import RowContents, contents_of_stored
@@ -77,7 +78,9 @@ def keep(
     dot: Dot,
     writer: Attribution,
 ) -> WriteOutcome:
-    """Make this revision the only one. NotFound when the record or the revision is not there."""
+    """Make this revision the only one. NotFound when the record or the revision is not there,
+    Conflict while this device must enrol again.
+    """
     record = of_record(transaction.connection, memory_id)
     chosen = next((s for s in record.siblings if s.dot == dot), None) if record else None
     if chosen is None or chosen.contents is None:
@@ -92,7 +95,9 @@ def merge(
     change: MemoryChange,
     writer: Attribution,
 ) -> WriteOutcome:
-    """Make the winner with ``change`` the only revision. NotFound when there is no conflict."""
+    """Make the winner with ``change`` the only revision. NotFound when there is no conflict,
+    Conflict while this device must enrol again.
+    """
     connection = transaction.connection
     row = queries.get_row(connection, memory_id)
     if row is None or of_record(connection, memory_id) is None:
@@ -112,7 +117,9 @@ def _resolve(
     writer: Attribution,
 ) -> WriteOutcome:
     connection = transaction.connection
-    found = state.require_active(connection)
+    found = state.read_active(connection)
+    if found is None:
+        raise Conflict("This device must join its vault again before it can decide.")
     row = queries.get_row(connection, memory_id)
     if row is None:
         raise NotFound
