@@ -33,7 +33,7 @@ from memory_manager.sync.wire.log import Checkpoint, ServerHead, sign_checkpoint
 from memory_manager.vault import state_rows
 from memory_manager.vault.anchor import Identity
 from memory_manager.vault.memories import Memories
-from memory_manager.vault.rows import ForgetMode, MemoryChange, MemoryRow, WriteOutcome
+from memory_manager.vault.rows import ForgetMode, MemoryChange, MemoryDraft, MemoryRow, WriteOutcome
 from memory_manager.vault.transaction import RowIndexer, Transaction
 
 T = TypeVar("T")
@@ -67,6 +67,21 @@ class BatchServer(Server):
         ends = {(row.entry.device, row.entry.seq) for row in page.rows}
         said = tuple(c for c in self.checkpoints if (c.value.device, c.value.seq) in ends)
         return Page(page.rows, said, page.page_head, page.tip)
+
+
+def turning_on(
+    founded: Founded, server: Server, journal: SyncJournal
+) -> Callable[[Transaction], SyncState]:
+    """The unit of work that makes a database with its ids a member."""
+    return lambda tx: founding.turn_on(
+        tx,
+        journal,
+        vault=founded.vault,
+        server_url=URL,
+        server_key=server.public_key,
+        chain=tuple(founded.chain),
+        keys=dict(founded.vrk),
+    )
 
 
 class LedgerDevice:
@@ -128,17 +143,7 @@ class LedgerDevice:
 
     def turn_on(self, *, seed: bool = True) -> None:
         self.name()
-        self.write(
-            lambda tx: founding.turn_on(
-                tx,
-                self.journal,
-                vault=self.founded.vault,
-                server_url=URL,
-                server_key=self.server.public_key,
-                chain=tuple(self.founded.chain),
-                keys=dict(self.founded.vrk),
-            )
-        )
+        self.write(turning_on(self.founded, self.server, self.journal))
         if seed:
             self.seed()
 
@@ -197,8 +202,6 @@ class LedgerDevice:
 
     def remember(self, content: str, path: str = "notes", **draft: Any) -> MemoryId:
         """The id of a new memory, written when the device's clock says."""
-        from memory_manager.vault.rows import MemoryDraft
-
         proposed = MemoryDraft(content, path, **draft)
         return self.write(lambda tx: self.memories.remember(tx, proposed, writer())).row.id
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_world import URL, BatchServer
+from ledger_world import BatchServer, turning_on
 from small_vault import writer
 from sync_world import Founded, Keys, new_keys
 from vault_harness import PASSPHRASE, ProcessKeyring, VaultHome, accepted
@@ -47,17 +47,8 @@ class Synced:
 
     def turn_on(self, lifecycle: VaultLifecycle) -> None:
         self.join(lifecycle)
-        lifecycle.store.submit(
-            lambda tx: founding.turn_on(
-                tx,
-                self.journal,
-                vault=self.founded.vault,
-                server_url=URL,
-                server_key=self.server.public_key,
-                chain=tuple(self.founded.chain),
-                keys=dict(self.founded.vrk),
-            )
-        ).result()
+        work = turning_on(self.founded, self.server, self.journal)
+        lifecycle.store.submit(work).result()
 
     def remember(self, lifecycle: VaultLifecycle, text: str) -> None:
         draft = MemoryDraft(text, "notes")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from ledger_world import LedgerDevice, LedgerWorld
 from small_vault import writer
 
+from memory_manager.base.times import now_ms
 from memory_manager.sync.ledger import own_log, sealed_rows, state
 from memory_manager.sync.ledger.own_log import Said
 from memory_manager.sync.wire.envelope import Dot, unwrap_cek
@@ -20,14 +20,10 @@ from memory_manager.vault.transaction import Transaction
 TEN_YEARS_MS = 315_576_000_000
 
 
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def test_ten_years_ahead_and_behind_sync_and_are_not_followed(world: LedgerWorld) -> None:
     """T38: the third device's clock is right and stays so; all show the same."""
     ahead, behind, right = (world.device() for _ in range(3))
-    ahead.clock_ms, behind.clock_ms = wall_ms() + TEN_YEARS_MS, wall_ms() - TEN_YEARS_MS
+    ahead.clock_ms, behind.clock_ms = now_ms() + TEN_YEARS_MS, now_ms() - TEN_YEARS_MS
     early, late, own = ahead.remember("a"), behind.remember("b"), right.remember("c")
     world.settle()
     for device in world.devices:
@@ -36,7 +32,7 @@ def test_ten_years_ahead_and_behind_sync_and_are_not_followed(world: LedgerWorld
         device.sync()
     right.update(late, content="the right one edits what was written ten years ago")
     world.settle()
-    assert right.state.clock.ms <= wall_ms() + MAX_LEAD_MS
+    assert right.state.clock.ms <= now_ms() + MAX_LEAD_MS
     assert behind.state.clock.ms <= behind.clock_ms + MAX_LEAD_MS
     assert ahead.shown() == behind.shown() == right.shown()
     assert {early, late, own} == set(right.shown())
@@ -53,7 +49,7 @@ def test_a_clock_that_jumps_during_a_write_never_runs_backwards_in_the_log(
 ) -> None:
     """T38."""
     two = world.device()
-    now = wall_ms()
+    now = now_ms()
 
     def jumping(transaction: Transaction) -> None:
         for at, jump in enumerate((0, TEN_YEARS_MS, -TEN_YEARS_MS, 0)):
@@ -69,7 +65,7 @@ def test_a_clock_that_jumps_during_a_write_never_runs_backwards_in_the_log(
     assert times == sorted(set(times))
     world.settle()
     assert two.shown() == one.shown()
-    assert two.state.clock.ms <= wall_ms() + MAX_LEAD_MS
+    assert two.state.clock.ms <= now_ms() + MAX_LEAD_MS
 
 
 class _TakenBack(Exception):

@@ -17,6 +17,7 @@ from memory_manager.sync.ledger import (
     state,
 )
 from memory_manager.sync.server import batches
+from memory_manager.sync.wire.roster import SignedEntry
 from memory_manager.vault import state_rows
 from memory_manager.vault.anchor import Anchor, Identity
 from memory_manager.vault.errors import Conflict
@@ -237,4 +238,4 @@ def test_a_roster_goes_on_and_never_sideways(world: LedgerWorld, one: LedgerDevi
     assert found is not None
     assert found.head == world.founded.roster.head == one.state.roster_hash
     with pytest.raises(SyncRefused):
-        one.write(lambda tx: roster_log.append(tx, [world.founded.chain[0].__class__(b"{}", b"")]))
+        one.write(lambda tx: roster_log.append(tx, [SignedEntry(b"{}", b"")]))

@@ -17,6 +17,7 @@ from memory_manager.sync.ledger import (
     outbox,
     verified,
 )
+from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.wire.framing import (
     MAX_PUSH_BYTES,
     Push,
@@ -48,8 +49,6 @@ def statements_of(vault: SmallVault, memories: Memories, text: str) -> list[str]
 
 
 def test_a_vault_without_sync_pays_nothing(tmp_path: Path) -> None:
-    from memory_manager.sync.ledger.journal import SyncJournal
-
     with small_vault(tmp_path) as vault:
         plain, journaled = Memories(), Memories(journal=SyncJournal())
         statements_of(vault, journaled, "the first one looks once")
