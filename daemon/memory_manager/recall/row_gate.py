@@ -57,10 +57,6 @@ class RowGate:
     def loaded(self) -> bool:
         return self._columns is not None
 
-    @property
-    def _expecting(self) -> bool:
-        return self._held_back is not None
-
     def expect(self) -> None:
         """From now on changes are kept for the rows that are about to be loaded."""
         with self._lock:
@@ -83,7 +79,7 @@ class RowGate:
                 raise
 
     def _take(self, raw: _Raw) -> None:
-        if not self._expecting:  # locked meanwhile: the book is not to be filled again
+        if self._held_back is None:  # locked meanwhile: the book is not to be filled again
             raise VaultLocked(LockReason.USER)
         columns = _columns(raw, self.book)
         with self._lock:
@@ -149,9 +145,7 @@ class RowGate:
 
 def _grown(columns: GateColumns, size: int) -> GateColumns:
     grown = GateColumns.empty(max(size, len(columns.alive) + len(columns.alive) // 4))
-    for field in dataclasses.fields(GateColumns):
-        old = getattr(columns, field.name)
-        getattr(grown, field.name)[: len(old)] = old
+    grown.fill(slice(len(columns.alive)), columns, slice(None))
     return grown
 
 

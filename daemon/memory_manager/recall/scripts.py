@@ -23,7 +23,6 @@ HANGUL = re.compile(f"[{_HANGUL}]")
 HIRAGANA_ONLY = re.compile("[\u3041-\u3096\u309d-\u309f]+")
 CYRILLIC = re.compile("[\u0400-\u04ff]")
 DEVANAGARI = re.compile("[\u0900-\u097f]")
-LATIN = re.compile("[a-z\u00c0-\u024f]", re.IGNORECASE)
 EMOJI = re.compile("[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
 
 # Letters that NFKC and the tokenizer's diacritics table leave apart although people type either.

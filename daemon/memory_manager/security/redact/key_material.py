@@ -30,7 +30,6 @@ MAX_TOKEN_RUNS: Final = 2.2
 _BEGIN: Final = late(
     r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|PRIVATE) ?-{4,5}"
 )
-_BEGIN_ANCHOR: Final = late(r"-{4,5} ?BEGIN ", re.IGNORECASE)
 _END: Final = late(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}")
 _NEXT_BEGIN: Final = late(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}-{4,5}")
 _BREAK: Final = r"(?:\r?\n|\\+r\\+n|\\+n|\\+r|<br ?/?>)"

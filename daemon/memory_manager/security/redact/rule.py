@@ -27,7 +27,6 @@ class Rule:
     lead: int = 0
     since: str = "1"
     bare_token: bool = False  # rendered as [REDACTED], see redaction.md 7
-    self_identifying: bool = True  # may run on joined and decoded text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
