@@ -36,8 +36,8 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     install.add_argument(
         "--local-only", action="store_true", help="torch only from a wheel on this machine"
     )
-    add_command(embeddings, shared, "status", run_status, "which models are prepared")
     install.add_argument("--no-prepare", action="store_true", help="do not prepare a model yet")
+    add_command(embeddings, shared, "status", run_status, "which models are prepared")
 
 
 def run_prepare(arguments: argparse.Namespace, context: Context) -> int:
