@@ -111,19 +111,19 @@ def _is_bench(request: pytest.FixtureRequest) -> bool:
     return "bench" in request.config.getoption("markexpr")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: reads /proc")
 async def test_the_small_model_against_sentence_transformers(
     request: pytest.FixtureRequest, minilm: PreparedModel
 ) -> None:
     await _compare(minilm, source_folder(MINILM), as_bench=_is_bench(request))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: reads /proc")
 async def test_the_large_model_against_sentence_transformers(
     request: pytest.FixtureRequest, e5: PreparedModel, tmp_path: Path
 ) -> None:
     if not _is_bench(request):
-        pytest.skip("rebuilds and loads half a gigabyte of weights; runs with -m bench")
+        pytest.skip("run with -m bench: rebuilds and loads half a gigabyte of weights")
     from memory_manager.recall.models.e5_rebuild import rebuild
 
     rebuild(source_folder(E5) / E5.weights, tmp_path / "st")

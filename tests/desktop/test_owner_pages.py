@@ -14,7 +14,9 @@ from sandbox_daemon import SandboxDaemon, Wire, running
 
 pytestmark = [
     pytest.mark.desktop,
-    pytest.mark.skipif(find_chromium() is None, reason="there is no Chromium here"),
+    pytest.mark.skipif(
+        find_chromium() is None, reason="needs Chromium (on Debian: apt-get install chromium)"
+    ),
 ]
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # of RFC 7636
 

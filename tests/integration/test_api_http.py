@@ -366,7 +366,7 @@ print(s.recv(4096).decode().splitlines()[0])
 
 
 @pytest.mark.priv
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="run as root: becomes another user")
 @pytest.mark.parametrize(
     ("directory_mode", "socket_mode", "expected"),
     [(0o700, 0o600, "EACCES"), (0o755, 0o600, "EACCES"), (0o755, 0o666, "HTTP/1.1 403 Forbidden")],

@@ -45,7 +45,7 @@ def test_closed_input_is_an_empty_one(sandbox: SandboxDaemon) -> None:
     assert _shell(sandbox, "<&-", "remember", "-").returncode == 2
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux, which has /dev/full")
 @pytest.mark.parametrize("command", ["status", "list", "--help"])
 def test_output_that_cannot_be_written_is_said(sandbox: SandboxDaemon, command: str) -> None:
     done = _shell(sandbox, ">/dev/full", command)

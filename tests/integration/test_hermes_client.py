@@ -20,8 +20,6 @@ import pytest
 from losing_proxy import LosingProxy
 from sandbox_daemon import SandboxDaemon, running
 
-pytest.importorskip("hermes_xmemo", reason="hermes-xmemo is a development dependency")
-
 INSTANCE = "hermes-test-installation"
 FALSE_OUTCOMES = {"queued", "error", "degraded", "offline"}
 

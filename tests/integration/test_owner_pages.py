@@ -241,8 +241,10 @@ def test_the_page_names_a_shared_key(served: SandboxDaemon, browser: Browser) ->
     assert {label["agent_id"] for label in seen} == {"first-agent", "second-agent"}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the user of a TCP peer")
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as another user")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux, which tells the user of a TCP peer"
+)
+@pytest.mark.skipif(os.getuid() != 0, reason="run as root: becomes another user")
 def test_another_users_process_cannot_use_a_stolen_cookie(
     served: SandboxDaemon, wire: Wire, browser: Browser
 ) -> None:

@@ -42,7 +42,7 @@ def test_t21_a_lock_leaves_no_key_and_no_passphrase_in_memory(daemon: SandboxDae
     assert daemon.process is not None
     pid = daemon.process.pid
     if not may_be_read(pid):
-        pytest.skip("reading another process's memory takes root or CAP_SYS_PTRACE")
+        pytest.skip("run as root, or with CAP_SYS_PTRACE: reads another process's memory")
     keys = keys_of(daemon)
     needles = {**keys, **{f"{name}, hex": key.hex().encode() for name, key in keys.items()}}
     secrets = {**needles, "passphrase": PASSPHRASE.encode()}

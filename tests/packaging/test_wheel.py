@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.packaging, pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one sdist and the wheel that was built from it."""
-    pytest.importorskip("hatchling", reason="the build backend hatchling is not installed")
     target = tmp_path_factory.mktemp("dist")
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); sys.dont_write_bytecode = True\n"

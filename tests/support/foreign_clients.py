@@ -42,7 +42,7 @@ def hermes_python() -> Path:
 def node_folder() -> Path:
     """A folder whose ``node_modules`` hold the JavaScript clients."""
     if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("npm and node are not installed")
+        pytest.skip("needs npm and node (on Debian: apt-get install npm)")
     home = _FOLDER / "-".join(["node", *NODE_PACKAGES.values()])
     finished = home / "finished"
     if not finished.exists():

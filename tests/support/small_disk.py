@@ -15,11 +15,11 @@ import pytest
 def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
     """A tmpfs of a few MiB at ``folder``; skips without root or without the right to mount."""
     if os.geteuid() != 0:
-        pytest.skip("mounting a tmpfs needs root")
+        pytest.skip("run as root: mounts a tmpfs")
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m,mode=0700", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("this machine does not let us mount a tmpfs")
+        pytest.skip("may not mount a tmpfs: run outside a container, or in one with CAP_SYS_ADMIN")
     try:
         yield folder
     finally:

@@ -99,7 +99,8 @@ def test_a_login_gets_the_known_part_of_what_it_asks(
 
 
 @pytest.mark.skipif(
-    sys.platform not in ("linux", "darwin"), reason="no kernel-given peer identity here"
+    sys.platform not in ("linux", "darwin"),
+    reason="needs Linux or macOS, which tell the peer of a socket",
 )
 def test_the_peer_of_a_unix_socket_is_this_process() -> None:
     left, right = socket.socketpair(socket.AF_UNIX)
@@ -114,7 +115,7 @@ def test_a_tcp_socket_has_no_kernel_given_peer() -> None:
         peer_uid_pid(connection)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the rule for unconnected sockets is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: its rule for unconnected sockets")
 def test_a_socket_without_a_peer_is_refused() -> None:
     with socket.socket(socket.AF_UNIX) as connection, pytest.raises(PeerUnknown):
         peer_uid_pid(connection)

@@ -10,7 +10,7 @@ import pytest
 
 from memory_manager.auth.tcp_peer import is_supported, tcp_peer_uid
 
-pytestmark = pytest.mark.skipif(not is_supported(), reason="only Linux has the table")
+pytestmark = pytest.mark.skipif(not is_supported(), reason="needs Linux, which has the table")
 
 
 def test_the_uid_of_a_connected_peer_is_ours() -> None:
@@ -31,7 +31,7 @@ def test_the_uid_of_a_connected_peer_is_ours() -> None:
 
 def test_a_peer_on_a_mapped_address_is_found_too() -> None:
     if not socket.has_dualstack_ipv6():
-        pytest.skip("no IPv6 here")
+        pytest.skip("needs IPv6 on this machine")
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.socket(socket.AF_INET6) as client:
             client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)

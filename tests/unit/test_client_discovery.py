@@ -13,7 +13,7 @@ from memory_manager.base.private_files import UnsafeFile
 from memory_manager.client.discovery import find_daemon, owner_token
 from memory_manager.client.errors import ClientTooOld, DaemonNotRunning
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="file modes of POSIX systems")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system: file modes")
 
 
 def write_discovery(runtime: Path, **changed: object) -> None:

@@ -208,7 +208,7 @@ def test_only_loopback_is_dialled(url: str) -> None:
 
 def test_peer_is_named_by_the_kernel(tmp_path: Path) -> None:
     if not hasattr(socket, "SO_PEERCRED"):
-        pytest.skip("this system names no peer of a Unix socket")
+        pytest.skip("needs Linux, which names the peer of a Unix socket")
     with answering(tmp_path / "run", http_answer(200, b"{}")) as (path, _):
         with DaemonConnection(address_of(path)) as connection:
             assert connection.peer_pid() == os.getpid()

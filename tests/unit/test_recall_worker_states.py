@@ -298,7 +298,7 @@ async def test_another_model_replaces_the_worker_and_the_old_one_stays_reachable
     await embedder.stop()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: reads /proc")
 async def test_the_worker_has_no_foreign_descriptors_and_a_session_of_its_own(make: Maker) -> None:
     secret = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(secret, True)

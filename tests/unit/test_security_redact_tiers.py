@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import ahocorasick_rs
 import pytest
 from secret_carriers import carriers
 from secret_look_alikes import look_alikes
@@ -31,7 +32,6 @@ def _texts() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def database() -> bytes:
-    pytest.importorskip("hyperscan", reason="the native tier is an extra")
     return anchors.compile_native_database()
 
 
@@ -57,8 +57,7 @@ def test_a_foreign_or_damaged_database_is_not_used(database: bytes) -> None:
 
 
 def test_the_automaton_finds_what_the_expression_finds() -> None:
-    package = pytest.importorskip("ahocorasick_rs", reason="an extra")
-    automaton = AutomatonGate(anchors.ANCHORS, package)
+    automaton = AutomatonGate(anchors.ANCHORS, ahocorasick_rs)
     expression = RegexGate(anchors.ANCHORS)
     for text in _texts():
         lowered = text.lower()

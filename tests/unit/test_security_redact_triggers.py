@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from secrets_generator import TOKENS, Maker, mnemonic
 from secrets_generator_draw import Draw
 from secrets_generator_harmless import harmless
@@ -84,7 +83,6 @@ def test_folding_replaces_drops_and_keeps_places() -> None:
 
 
 def test_the_native_gate_says_what_may_be_left_out() -> None:
-    pytest.importorskip("hyperscan", reason="the native tier is an extra")
     assert anchors.use_native_database(anchors.compile_native_database())
     try:
         for text in ("We moved the worker to the other queue.", "Die Brücke — la señal", "日本の"):

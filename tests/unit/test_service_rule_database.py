@@ -12,8 +12,6 @@ from memory_manager.security.redact import anchors, sanitize_server_write
 from memory_manager.service import rule_database
 from memory_manager.service.rule_database import FILE_NAME, use_native_rules
 
-pytest.importorskip("hyperscan", reason="the native tier is an extra")
-
 
 @pytest.fixture(autouse=True)
 def portable_again() -> Iterator[None]:

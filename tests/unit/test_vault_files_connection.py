@@ -301,7 +301,7 @@ def files_opened_while_sorting(connection: Any) -> set[str]:
     return {name for name in seen - before if not name.startswith("/proc")}
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to watch descriptors")
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux: reads /proc")
 def test_t17_a_forced_spill_creates_no_temporary_file(database: Path, tmp_path: Path) -> None:
     sorter = open_database(database, DBK, SALT, cache_kib=512)
     assert files_opened_while_sorting(sorter) == set()

@@ -85,7 +85,7 @@ def test_a_pipe_a_folder_and_nothing_are_refused_without_waiting(tmp_path: Path)
 @pytest.mark.priv
 def test_a_foreign_owner_is_refused(tmp_path: Path) -> None:
     if os.geteuid() != 0:
-        pytest.skip("giving a file away needs root")
+        pytest.skip("run as root: gives a file away")
     path = private(tmp_path / "vault.key", b"k" * 32)
     os.chown(path, 65_534, 65_534)
     with pytest.raises(KeyFileRefused):

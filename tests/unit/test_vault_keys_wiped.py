@@ -211,14 +211,14 @@ def locked_kib() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmLck:"):
             return int(line.split()[1])
-    pytest.skip("no /proc here")
+    pytest.skip("needs Linux: reads /proc")
 
 
 def test_the_pages_of_an_open_vaults_keys_stay_out_of_swap() -> None:
     buffer = bytearray(1 << 16)
     before = locked_kib()
     if not keep_out_of_swap(buffer):
-        pytest.skip("this user may not lock memory")
+        pytest.skip("may not lock memory: raise `ulimit -l`, or run as root")
     assert locked_kib() >= before + 64
     buffer.extend(b"it can still grow")
 
