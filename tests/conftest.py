@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+_UMASK = os.umask(0o022)
+os.umask(_UMASK)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="crash, growth and property tests with their full counts: half an hour more",
+        help="crash, growth, property and recall tests with their full counts: half an hour more",
     )
 
 
@@ -51,12 +53,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     yield
     needed = ("torch", "sentence_transformers", "onnxruntime", "tokenizers")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    skip = pytest.mark.skip(reason=f"embedding stack absent: {', '.join(missing)}")
+    skip = pytest.mark.skip(reason=f"needs {', '.join(missing)}: packaging/dev.py test --full")
     long_files = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:
         if missing and item.get_closest_marker("embed"):
             item.add_marker(skip)
     items.sort(key=lambda item: item.path not in long_files)
+
+
+@pytest.fixture(autouse=True)
+def own_umask() -> Iterator[None]:
+    """Opening a vault makes the umask of its whole process private: not that of the next test."""
+    yield
+    os.umask(_UMASK)
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +84,7 @@ def repository() -> Path:
 def shared_folder() -> Path:
     """Contracts and labelled data beside the checkout; tests that need them skip without."""
     if not SHARED.is_dir():
-        pytest.skip("the folder with labelled sets and vectors is not beside this checkout")
+        pytest.skip(f"needs the folder {SHARED} (contracts, labelled sets), which no checkout has")
     return SHARED
 
 

@@ -5,11 +5,12 @@ The labelled sets are not part of this repository and each test skips without it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
 from labelled_sets import (
+    LOCOMO_CATEGORIES,
     LOCOMO_NAMES_SWAPPED,
     Namespace,
     locomo,
@@ -31,6 +32,8 @@ pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.timeout(1800)]
 # below it, with a standard error of 1 point at 320 questions.
 WITHIN_POINTS = {"hit5": 2.0, "recall10": 2.0}
 
+Conversations = Callable[[Mapping[int, str]], list[Namespace]]
+
 
 @pytest.fixture
 async def embedder(e5: PreparedModel, models_folder: Path) -> AsyncIterator[WorkerEmbedder]:
@@ -51,8 +54,16 @@ def known() -> Known:
 
 def needed(file: Path) -> Path:
     if not file.exists():
-        pytest.skip(f"labelled set {file.name} is absent")
+        pytest.skip(f"needs the labelled set {file}, which no checkout has")
     return file
+
+
+@pytest.fixture
+def conversations(shared_folder: Path, thorough: bool) -> Conversations:
+    """LoCoMo's by category of question; three of the five unless every one is asked for."""
+    file = needed(shared_folder / "data" / "locomo-dev.json")
+    count = None if thorough else 3
+    return lambda categories: locomo(file, categories)[:count]
 
 
 def close_to_the_better_leg(by_system: dict[str, Quality]) -> None:
@@ -64,10 +75,9 @@ def close_to_the_better_leg(by_system: dict[str, Quality]) -> None:
 
 @pytest.mark.embed
 async def test_hybrid_on_the_development_conversations(
-    shared_folder: Path, embedder: WorkerEmbedder, known: Known
+    conversations: Conversations, embedder: WorkerEmbedder, known: Known
 ) -> None:
-    spaces = locomo(needed(shared_folder / "data" / "locomo-dev.json"))
-    report = await measure(spaces, embedder, known=known)
+    report = await measure(conversations(LOCOMO_CATEGORIES), embedder, known=known)
     print(f"\n{embedder.model_key}\n{table(report)}")
     everything = report["all"]
     words, hybrid = everything["words"], everything["hybrid"]
@@ -80,10 +90,10 @@ async def test_hybrid_on_the_development_conversations(
 
 @pytest.mark.embed
 async def test_hybrid_where_names_mislead(
-    shared_folder: Path, embedder: WorkerEmbedder, known: Known
+    conversations: Conversations, embedder: WorkerEmbedder, known: Known
 ) -> None:
     """Each conversation by itself, and all of them in one vault with a scope each: the same."""
-    spaces = locomo(needed(shared_folder / "data" / "locomo-dev.json"), LOCOMO_NAMES_SWAPPED)
+    spaces = conversations(LOCOMO_NAMES_SWAPPED)
     compared = ("words", "hybrid")
     apart, together = [
         (await measure(asked, embedder, systems=compared, known=known))["all"]
