@@ -275,6 +275,29 @@ async def test_a_server_on_postgresql_recalls_what_was_opted_in_and_forgets_it(
     assert audit == "class_policy"
 
 
+async def test_a_full_vacuum_takes_what_was_removed_out_of_the_tables_of_postgresql(
+    postgres_server: PostgresServer,
+) -> None:
+    """As README tells whoever runs one; the write-ahead log is PostgreSQL's own."""
+    database, canary = postgres_server.new_database(), b"canary-quokka-7731"
+    name = urlsplit(database).path[1:]
+    number = postgres_server.sql(f"SELECT oid FROM pg_database WHERE datname = '{name}'")
+
+    def tables_hold_it() -> bool:
+        postgres_server.sql("CHECKPOINT")
+        files = (postgres_server.data / "base" / number).iterdir()
+        return any(canary in file.read_bytes() for file in files)
+
+    storage = await open_postgres_index(database)
+    row = _row(1, content=canary.decode())
+    assert await storage.put(row, NOW_MS, 10) is Put.STORED
+    assert tables_hold_it()
+    assert await storage.remove(VAULT, row.record, DEVICE)
+    postgres_server.sql("VACUUM FULL memlocket_index.index_row", name)
+    assert not tables_hold_it()
+    await storage.close()
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_a_vault_that_its_owner_deletes_is_in_no_table_of_the_server(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str

@@ -2,7 +2,8 @@
 
 Several server processes may use it: what belongs together is one transaction under a lock of the
 vault. Vectors are compared in the server process, as with SQLite; no extension is needed. What is
-removed is gone for every query at once; its bytes leave PostgreSQL's files with its next vacuums.
+removed is gone for every query at once; its bytes may stay in the table's file until VACUUM FULL,
+and in the write-ahead log until that is used again.
 """
 
 from __future__ import annotations
