@@ -299,7 +299,6 @@ class Storage(Protocol):
         *,
         nonce: bytes,
         token_hash: bytes,
-        now_ms: int,
         expires_at_ms: int,
     ) -> int:
         """A session for a proven device and its epoch, one above the device's last, which ends all
@@ -310,10 +309,6 @@ class Storage(Protocol):
 
     async def session(self, token_hash: bytes, now_ms: int) -> Session:
         """Whose token it is; SessionRefused with the reason otherwise."""
-        ...
-
-    async def close_sessions(self, vault: bytes, device: bytes) -> None:
-        """Forget all sessions of a device."""
         ...
 
     # -- mailboxes (no vault: the new device knows none yet)

@@ -165,7 +165,6 @@ class PostgresStorage:
         *,
         nonce: bytes,
         token_hash: bytes,
-        now_ms: int,
         expires_at_ms: int,
     ) -> int:
         async with self._database.of_vault(vault) as line:
@@ -176,10 +175,6 @@ class PostgresStorage:
     async def session(self, token_hash: bytes, now_ms: int) -> Session:
         async with self._database.of_server() as line:
             return await sessions.find_session(line, token_hash, now_ms)
-
-    async def close_sessions(self, vault: bytes, device: bytes) -> None:
-        async with self._database.of_vault(vault) as line:
-            await vaults.close_sessions(line, vault, device)
 
     async def put_mail(
         self,

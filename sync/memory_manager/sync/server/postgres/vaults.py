@@ -211,7 +211,7 @@ async def append_roster(
                 raise CutBehind(device.seq, device.head)
             await _put_member(line, vault, member)
         if not member.is_active:
-            await close_sessions(line, vault, member.id)
+            await _close_sessions(line, vault, member.id)
 
 
 async def _put_member(line: Line, vault: bytes, member: Member) -> None:
@@ -226,7 +226,7 @@ async def _put_member(line: Line, vault: bytes, member: Member) -> None:
     )
 
 
-async def close_sessions(line: Line, vault: bytes, device: bytes) -> None:
+async def _close_sessions(line: Line, vault: bytes, device: bytes) -> None:
     await line.execute("DELETE FROM session WHERE vault = $1 AND device = $2", vault, device)
 
 

@@ -48,15 +48,13 @@ async def session(call: Call) -> web.StreamResponse:
     if state is None or not state.is_active:
         raise DeviceCut
     token = os.urandom(TOKEN_BYTES)
-    now = host.clock_ms()
     seconds = host.settings.limits.session_seconds
     epoch = await host.storage.open_session(
         vault,
         device,
         nonce=nonce,
         token_hash=token_hash(token),
-        now_ms=now,
-        expires_at_ms=now + round(seconds * 1000),
+        expires_at_ms=host.clock_ms() + round(seconds * 1000),
     )
     host.waiters.end_device(vault, device)
     host.metrics.count("sessions_opened")

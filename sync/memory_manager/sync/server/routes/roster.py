@@ -50,7 +50,6 @@ async def post(call: Call) -> web.StreamResponse:
         tuple(after.members.values()),
     )
     for member in _cut_now(before, after):
-        await host.storage.close_sessions(session.vault, member)
         host.waiters.end_device(session.vault, member)
     return _added(after)
 

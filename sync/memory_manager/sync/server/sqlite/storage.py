@@ -164,7 +164,6 @@ class SqliteStorage:
         *,
         nonce: bytes,
         token_hash: bytes,
-        now_ms: int,
         expires_at_ms: int,
     ) -> int:
         return await self._write(
@@ -173,9 +172,6 @@ class SqliteStorage:
 
     async def session(self, token_hash: bytes, now_ms: int) -> Session:
         return await self._readers.read(lambda c: sessions.find_session(c, token_hash, now_ms))
-
-    async def close_sessions(self, vault: bytes, device: bytes) -> None:
-        await self._write(lambda c: vaults.close_sessions(c, vault, device))
 
     async def put_mail(
         self,

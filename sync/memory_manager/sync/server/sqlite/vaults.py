@@ -171,7 +171,7 @@ def append_roster(
                 raise CutBehind(device.seq, device.head)
             _put_member(connection, vault, member)
         if not member.is_active:
-            close_sessions(connection, vault, member.id)
+            _close_sessions(connection, vault, member.id)
 
 
 def _insert_roster(
@@ -190,7 +190,7 @@ def _put_member(connection: sqlite3.Connection, vault: bytes, member: Member) ->
     )
 
 
-def close_sessions(connection: sqlite3.Connection, vault: bytes, device: bytes) -> None:
+def _close_sessions(connection: sqlite3.Connection, vault: bytes, device: bytes) -> None:
     connection.execute("DELETE FROM session WHERE vault = ? AND device = ?", (vault, device))
 
 
