@@ -6,15 +6,13 @@ Each call opens the storage for itself and blocks until it is done.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import json
 import os
-import sqlite3
 from pathlib import Path
 from typing import Final
 
-from memory_manager.base.private_files import check_private_file, write_private
+from memory_manager.base.private_files import write_private
 from memory_manager.base.times import now_ms, rfc3339
 from memory_manager.sync.server.errors import SettingsRefused
 from memory_manager.sync.server.registration import (
@@ -125,25 +123,14 @@ def back_up(settings: ServerSettings, folder: Path) -> ServerState:
 
 def _copy_database(data: Path, folder: Path) -> tuple[VaultHead, ...]:
     from memory_manager.sync.server.sqlite.backup import back_up as copy
+    from memory_manager.sync.server.sqlite.backup import copy_file
     from memory_manager.sync.server.sqlite.database import FILE_NAME
 
     heads = copy(data, folder / FILE_NAME)
     for other in sorted(data.glob("*.db")):  # of mounted parts
         if other.name != FILE_NAME:
-            _copy_file(other, folder / other.name)
+            copy_file(other, folder / other.name)
     return heads
-
-
-def _copy_file(path: Path, target: Path) -> None:
-    """One snapshot of a SQLite file that may be in use."""
-    check_private_file(path)
-    write_private(target, b"")
-    with (
-        contextlib.closing(sqlite3.connect(path)) as source,
-        contextlib.closing(sqlite3.connect(target)) as copied,
-    ):
-        source.backup(copied)
-        copied.execute("PRAGMA journal_mode = DELETE")
 
 
 def _own_key(settings: ServerSettings) -> ServerKey:
