@@ -68,6 +68,12 @@ def test_the_blur_of_writes_is_said_in_seconds() -> None:
     assert "within 7.5 seconds" in sync_text.jitter({"jitter_seconds": 7.5})
 
 
+def test_a_proof_that_rests_on_a_device_says_so() -> None:
+    held = {"holds": True, "vault": "ab" * 16, "n": 3, "server_words": ["a", "b"]}
+    assert "make sure" in sync_text.proof({**held, "device_key": "cd" * 32})
+    assert "make sure" not in sync_text.proof({**held, "device_key": None})
+
+
 def test_what_goes_on_by_itself_asks_for_nothing() -> None:
     shown = sync_text.status({"sync": on(state="offline", alarms=[{**REVOKED, "code": "OFFLINE"}])})
     assert "Next:" not in shown

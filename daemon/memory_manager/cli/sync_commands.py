@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import cast
 
-from memory_manager.cli import prompts, sync_joining, sync_setup, sync_text
+from memory_manager.cli import prompts, sync_evidence, sync_joining, sync_setup, sync_text
 from memory_manager.cli.arguments import (
     Commands,
     add_command,
@@ -14,7 +12,7 @@ from memory_manager.cli.arguments import (
     add_passphrase_fd,
 )
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK, FileProblem
+from memory_manager.cli.errors import EXIT_OK
 from memory_manager.cli.output import entries, section
 from memory_manager.client.memory_client import JsonObject
 from memory_manager.client.sync_acts import SyncActs
@@ -56,10 +54,7 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     jitter.add_argument(
         "seconds", metavar="SECONDS", nargs="?", type=float, help="0 (at once, the default) to 60"
     )
-    evidence = add_command(
-        actions, shared, "evidence", run_evidence, "proofs that the server showed two histories"
-    )
-    evidence.add_argument("file", metavar="FILE", nargs="?", type=Path, help="write them here")
+    sync_evidence.register(actions, shared)
 
 
 def _register_devices(actions: Commands, shared: argparse.ArgumentParser) -> None:
@@ -202,20 +197,4 @@ def run_jitter(arguments: argparse.Namespace, context: Context) -> int:
         seconds = arguments.seconds
         answer = acts.jitter() if seconds is None else acts.set_jitter(seconds)
     context.console.result(answer, sync_text.jitter(answer))
-    return EXIT_OK
-
-
-def run_evidence(arguments: argparse.Namespace, context: Context) -> int:
-    import json
-
-    with context.client() as client:
-        answer = SyncActs(client.connection).evidence()
-    proofs = cast("list[object]", answer.get("evidence") or [])
-    if arguments.file is not None:
-        try:
-            arguments.file.write_text(json.dumps(proofs, indent=2) + "\n")
-        except OSError as error:
-            raise FileProblem(f"Writing failed: {error.strerror}.") from None
-    text = "No proof of two histories is kept." if not proofs else json.dumps(proofs, indent=2)
-    context.console.result(answer, text if arguments.file is None else "")
     return EXIT_OK

@@ -155,6 +155,24 @@ def jitter(answer: _Entry) -> str:
     return f"What this machine writes is sent within {seconds:g} seconds, by chance."
 
 
+def proof(checked: _Entry) -> str:
+    """What a proof of two histories shows, or that it shows nothing."""
+    if not checked.get("holds"):
+        return "This proves nothing: it is damaged, altered or no proof."
+    text = facts(
+        (
+            ("server's six words", server_words(checked)),
+            ("vault", grouped(str(checked.get("vault") or ""))),
+            ("differing at row", checked.get("n")),
+            ("with the word of", checked.get("device_key")),
+        )
+    )
+    said = f"This server signed two different histories of one vault:\n{text}"
+    if checked.get("device_key"):
+        said += "\nOne of the two is told by a device: make sure that this key is its own."
+    return said
+
+
 def server_words(answer: _Entry) -> str:
     """Six words of a server's key."""
     return " ".join(_texts(answer, "server_words"))

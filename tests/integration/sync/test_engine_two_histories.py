@@ -28,11 +28,13 @@ from sync_proxy import (
 from sync_server import server_in_process
 from sync_world import new_keys
 
+from memory_manager.cli.main import main
 from memory_manager.sync.engine.errors import NothingToConfirm
 from memory_manager.sync.engine.evidence import verify_evidence
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.canonical import decode
 from memory_manager.sync.wire.framing import Page
+from memory_manager.sync.wire.labels import server_words
 from memory_manager.sync.wire.log import next_global_head
 from memory_manager.sync.wire.roster import SignedEntry, sign_entry
 from memory_manager.sync.wire.roster_json import entry_json
@@ -67,6 +69,41 @@ async def test_two_heads_of_one_position_are_proven_and_final(pair: ProxiedPair)
     await pair.two.close()
     await pair.two.open()
     assert (await pair.two.sync.sync_now())["state"] == "stopped"
+
+
+def _check(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> tuple[int, str]:
+    """``memlocket sync evidence --check``: its exit code and what it shows."""
+    capsys.readouterr()
+    code = main(["sync", "evidence", "--check", str(file), *options])
+    return code, capsys.readouterr().out
+
+
+async def test_exported_proofs_are_checked_without_a_service(
+    pair: ProxiedPair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await pair.write("row")
+    await pair.two.sync.sync_now()
+    n, _ = await pair.two.verified()
+    lie = signed_head(pair.key, pair.vault, n, b"g" * 32)
+    pair.proxy.rule = pages(lambda page: dataclasses.replace(page, page_head=lie, tip=lie))
+    await pair.two.sync.sync_now()
+    proofs = await pair.two.sync.evidence()
+    words = list(server_words(pair.server.host.key.public))
+    file = tmp_path / "proofs.json"
+    for written in (proofs, proofs[0], {"evidence": proofs}):
+        file.write_text(json.dumps(written))
+        code, shown = _check(capsys, file)
+        assert (code, " ".join(words) in shown) == (0, True)
+    (said,) = json.loads(_check(capsys, file, "--json")[1])["proofs"]
+    assert (said["holds"], said["n"], said["server_words"]) == (True, n, words)
+    altered = {**proofs[0], "n": n + 1}
+    for written, told in (([], "no proof"), ([*proofs, altered], "proves nothing"), (3, "nothing")):
+        file.write_text(json.dumps(written))
+        code, shown = _check(capsys, file)
+        assert (code, told in shown) == (16, True), shown
+    file.write_text("[" * 100_000)
+    assert _check(capsys, file)[0] == 4
+    assert _check(capsys, tmp_path / "none")[0] == 4
 
 
 async def test_a_push_may_be_answered_with_the_proof(pair: ProxiedPair) -> None:

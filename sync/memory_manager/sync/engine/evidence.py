@@ -27,6 +27,7 @@ from memory_manager.sync.wire.log import (
 VERSION: Final = 1
 KIND: Final = "memlocket-equivocation"
 MAX_PATH: Final = 2_000
+_POSITIONS: Final = 1 << 63
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +51,19 @@ class SignedPath:
 
     head: Signed[ServerHead]
     path: Path
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Proven:
+    """The server with that key signed two histories of a vault, which differ at position ``n``.
+
+    ``device_key`` is of the device whose word is one of the two; None for two heads.
+    """
+
+    vault: bytes
+    server_key: bytes
+    n: int
+    device_key: bytes | None = None
 
 
 def at_once(head: Signed[ServerHead]) -> SignedPath:
@@ -87,8 +101,8 @@ def verify_evidence(
     *,
     server_key: bytes | None = None,
     device_keys: Sequence[bytes] | None = None,
-) -> bool:
-    """Whether a document proves what it says; False for anything malformed.
+) -> Proven | None:
+    """What a document proves; None for one that proves nothing and for anything malformed.
 
     ``server_key`` and ``device_keys`` are what the reader knows to be right; without them the keys
     in the document are taken, which proves it only against those keys.
@@ -96,23 +110,24 @@ def verify_evidence(
     try:
         return _verify(document, server_key, device_keys)
     except (KeyError, ValueError, TypeError, AttributeError, MalformedMessage):
-        return False
+        return None
 
 
 def _verify(
     document: Mapping[str, Any], server_key: bytes | None, device_keys: Sequence[bytes] | None
-) -> bool:
+) -> Proven | None:
     if document["kind"] != KIND or document["v"] != VERSION:
-        return False
+        return None
     vault, key = hex_bytes(document["vault"], ID_BYTES), hex_bytes(document["server_key"], 32)
     if server_key is not None and key != server_key:
-        return False
+        return None
     n, shown = document["n"], list[bytes]()
+    device_key: bytes | None = None
     for said in document["heads"]:
         found = _read_head(said)
         signed = server_head_verifies(vault, found.head.value, found.head.signature, key)
         if not signed or found.path.n != n or not found.path.leads_to(found.head.value):
-            return False
+            return None
         shown.append(found.path.g)
     if "checkpoint" in document:
         said = document["checkpoint"]
@@ -120,13 +135,15 @@ def _verify(
         checkpoint = unpack_checkpoint(bytes.fromhex(said["statement"]))
         signature = hex_bytes(said["signature"], SIGNATURE_BYTES)
         if device_keys is not None and device_key not in device_keys:
-            return False
+            return None
         if not checkpoint_verifies(checkpoint, signature, device_key):
-            return False
+            return None
         if checkpoint.vault != vault or checkpoint.n != n:
-            return False
+            return None
         shown.append(checkpoint.g)
-    return len(shown) == 2 and shown[0] != shown[1]
+    if len(shown) != 2 or shown[0] == shown[1]:
+        return None
+    return Proven(vault, key, n, device_key)
 
 
 def _common(vault: bytes, server_key: bytes, n: int) -> dict[str, object]:
@@ -151,7 +168,8 @@ def _head(signed: SignedPath) -> dict[str, object]:
 
 def _read_head(said: Mapping[str, Any]) -> SignedPath:
     start, steps = said["from"], list[tuple[bytes, bytes]]()
-    if not is_count(said["n"]) or not is_count(start["n"]) or len(said["path"]) > MAX_PATH:
+    positions = said["n"], start["n"]
+    if not all(is_count(n) and n < _POSITIONS for n in positions) or len(said["path"]) > MAX_PATH:
         raise ValueError("a position")
     for text in said["path"]:
         raw = hex_bytes(text, ID_BYTES + HASH_BYTES)
