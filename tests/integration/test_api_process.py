@@ -20,6 +20,9 @@ import psutil
 import pytest
 from sandbox_daemon import COMMAND, SandboxDaemon, Wire, running, unused_port, wait_until
 
+from memory_manager.api import doors
+from memory_manager.service.errors import SocketPathTooLong
+
 ALREADY_RUNNING = 3
 
 
@@ -328,6 +331,32 @@ def test_a_long_socket_path_moves_the_socket(tmp_path: Path) -> None:
             assert not moved.parent.exists()
     finally:
         os.rmdir(short)
+
+
+def test_a_deep_folder_for_temporary_files_is_no_place_for_the_socket(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir(mode=0o700)
+    with running(deep / "home", TMPDIR=str(deep)) as daemon:
+        path = Path(daemon.discovery["socket"])
+        assert len(os.fsencode(path)) < 100
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert daemon.status()["vault"]["state"] == "unlocked"
+        assert not list(deep.glob("memlocket-*"))
+        assert daemon.stop() == 0
+        assert not path.parent.exists()
+
+
+def test_a_socket_without_a_short_place_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    monkeypatch.setattr(doors, "_SHORT_ROOTS", (str(tmp_path / "missing"),))
+    with pytest.raises(SocketPathTooLong):
+        doors.socket_path(deep)
+    assert list(deep.iterdir()) == []
 
 
 def test_a_port_can_be_pinned_but_not_the_reserved_one(sandbox: SandboxDaemon) -> None:

@@ -277,17 +277,17 @@ def test_a_selftest_that_is_ended_early_leaves_nothing_behind(
     folder = tmp_path / "tmp"
     folder.mkdir()
     empty = SandboxDaemon(tmp_path / "home", environment={"TMPDIR": str(folder)})
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*COMMAND, "--selftest"],
         env=empty.env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: any(folder.glob(f"*/{moment}")), 30, "its daemon starts")
-    (daemon,) = psutil.Process(process.pid).children()
-    process.send_signal(number)
-    process.wait(timeout=30)
+    ) as process:
+        wait_until(lambda: any(folder.glob(f"*/{moment}")), 30, "its daemon starts")
+        (daemon,) = psutil.Process(process.pid).children()
+        process.send_signal(number)
+        process.wait(timeout=30)
     wait_until(lambda: not is_alive(daemon.pid), 30, "its daemon is gone")
     assert list(folder.iterdir()) == []
 

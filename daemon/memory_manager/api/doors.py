@@ -18,24 +18,38 @@ from aiohttp import web
 
 from memory_manager.api.protocol import DoorProtocol
 from memory_manager.base.private_files import UnsafeFile, check_private_directory
-from memory_manager.service.errors import PortUnavailable
+from memory_manager.service.errors import PortUnavailable, SocketPathTooLong
 from memory_manager.service.ports import LOOPBACK, RESERVED_PORT, bind_loopback, bound_port
 
 SOCKET_NAME: Final = "daemon.sock"
 MAX_SOCKET_PATH_BYTES: Final = 100
 
 _SHORT_PREFIX: Final = "memlocket-"
+_SHORT_ROOTS: Final = ("/tmp", "/var/tmp")  # noqa: S108 - only mkdtemp writes there
 _BACKLOG: Final = 128
 _PORT_ATTEMPTS: Final = 20
 
 
 def socket_path(runtime_directory: Path) -> tuple[Path, Path | None]:
-    """Where door 1 goes, and the directory that was made for it if the usual path is too long."""
+    """Where door 1 goes, and the directory that was made for it if the usual path is too long.
+
+    The directory for temporary files is named by the environment and may be deep too: then a
+    shorter one of the system. Raises SocketPathTooLong where none can take a directory.
+    """
     usual = runtime_directory / SOCKET_NAME
-    if len(os.fsencode(usual)) <= MAX_SOCKET_PATH_BYTES:
+    if _fits(usual):
         return usual, None
-    made = Path(tempfile.mkdtemp(prefix=_SHORT_PREFIX))  # 0700 under an unpredictable name
-    return made / SOCKET_NAME, made
+    for root in (tempfile.gettempdir(), *_SHORT_ROOTS):
+        with contextlib.suppress(OSError):
+            made = Path(tempfile.mkdtemp(prefix=_SHORT_PREFIX, dir=root))  # 0700, unpredictable
+            if _fits(made / SOCKET_NAME):
+                return made / SOCKET_NAME, made
+            made.rmdir()
+    raise SocketPathTooLong
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES
 
 
 def remove_leftover(path: Path) -> None:

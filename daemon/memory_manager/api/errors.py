@@ -244,6 +244,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "schema_mismatch": 500,
     "setup_cancelled": 409,
     "slot_damaged": 500,
+    "socket_path_too_long": 500,
     "sync_address_refused": 422,
     "sync_already_on": 409,
     "sync_ca_file_refused": 422,

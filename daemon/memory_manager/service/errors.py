@@ -14,3 +14,14 @@ class PortUnavailable(MemlocketError):
     exit_code = 2
     default_message = "The requested TCP port cannot be used."
     default_hint = "Choose another --port, or leave it out to get a free one."
+
+
+class SocketPathTooLong(MemlocketError):
+    """No folder at hand is short enough for the address of a Unix socket."""
+
+    code = "socket_path_too_long"
+    title = "Socket path too long"
+    outcome = Outcome.ASK_USER
+    exit_code = 2
+    default_message = "The path of the daemon's socket is longer than the system allows."
+    default_hint = "Choose a shorter folder in MEMLOCKET_HOME or in TMPDIR."
