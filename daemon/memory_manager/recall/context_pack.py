@@ -8,17 +8,11 @@ speaker.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 
 from memory_manager.recall.requests import ContextPack, Hit, SearchResult
 from memory_manager.recall.text_rules import writer_name
-from memory_manager.security.shown_text import (
-    block_tokens,
-    cut_to_tokens,
-    one_line,
-    plain_content,
-)
+from memory_manager.security import shown_text
 from memory_manager.vault.rows import MemoryRow
 
 
@@ -29,42 +23,26 @@ def pack(
     max_tokens: int,
     older: dict[int, int] | None = None,
 ) -> ContextPack:
-    """Greedy by rank: a block that does not fit is skipped and the next one tried.
-
-    ``older`` maps a rowid to how many older near-duplicates it stands for. The best block is cut
-    at a sentence border when it alone is too long. The estimate of ``text`` never exceeds
-    ``max_tokens``.
+    """As ``shown_text.pack`` does it; ``older`` maps a rowid to how many older near-duplicates it
+    stands for.
     """
-    blocks: list[str] = []
-    hits: list[Hit] = []
-    used = 0
-    for hit in found.hits:
-        if len(hits) >= max_items:
-            break
-        also = (older or {}).get(hit.row.rowid, 0)
-        text = block(len(hits) + 1, hit.row, also)
-        cost = block_tokens(text)
-        if used + cost > max_tokens:
-            if hits:
-                continue
-            text = cut_to_tokens(text, max_tokens)
-            cost = block_tokens(text)
-            if not text or cost > max_tokens:
-                continue
-        blocks.append(text)
-        hits.append(hit)
-        used += cost
-    return ContextPack(tuple(hits), "\n\n".join(blocks), used, found.candidates, found.degraded)
+
+    def shown(number: int, hit: Hit) -> str:
+        return block(number, hit.row, (older or {}).get(hit.row.rowid, 0))
+
+    hits, text, tokens = shown_text.pack(
+        found.hits, shown, max_items=max_items, max_tokens=max_tokens
+    )
+    return ContextPack(tuple(hits), text, tokens, found.candidates, found.degraded)
 
 
 def block(number: int, row: MemoryRow, also_older: int = 0) -> str:
-    """One memory as one paragraph; lines of the content stay lines."""
-    day = datetime.datetime.fromtimestamp(row.created_at_ms / 1000, tz=datetime.UTC).date()
-    writer = writer_name(row)
-    said = f"[{day.isoformat()}] {one_line(writer)}: " if writer else f"[{day.isoformat()}] "
+    """One memory as one paragraph."""
     also = f" (also: {also_older} older)" if also_older else ""
-    label = f"{number}. [{row.memory_type.value}] {one_line(row.path)}: "
-    return f"{label}{said}{plain_content(row.content)}{also}"
+    text = shown_text.memory_block(
+        number, row.memory_type.value, row.path, row.created_at_ms, writer_name(row), row.content
+    )
+    return text + also
 
 
 def without_older(

@@ -1,13 +1,19 @@
-"""How memory text is shown to an agent: it cannot look like a block of ours or like a speaker.
+"""How memories are shown to an agent, under a hard budget: their text cannot look like a block of
+ours or like a speaker.
 
 Pure; shared by the local context pack and the server's. Contract: recall.md 10.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from memory_manager.security.token_estimate import BLOCK_HEADER_TOKENS, estimate_tokens
+
+T = TypeVar("T")
 
 _BLANK_LINES = re.compile(
     r"(?:[ \t\f\v\u00a0\u200b\ufeff]*(?:\r\n|[\n\r\x1c-\x1e\x85\u2028\u2029]))+"
@@ -24,6 +30,45 @@ _CHAT_TAG = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?]+(?=\s)|[。！？]|\n")
 _ELLIPSIS = " ..."
+
+
+def pack(
+    found: Iterable[T], block: Callable[[int, T], str], *, max_items: int, max_tokens: int
+) -> tuple[list[T], str, int]:
+    """What of ``found`` fits, its text with one ``block(number, item)`` each and a blank line
+    between them, and the estimated tokens of that text, at most ``max_tokens``.
+
+    Greedy by rank: a block that does not fit is skipped and the next one tried. The best block is
+    cut at a sentence border when it alone is too long.
+    """
+    kept: list[T] = []
+    blocks: list[str] = []
+    used = 0
+    for item in found:
+        if len(kept) >= max_items:
+            break
+        text = block(len(kept) + 1, item)
+        cost = block_tokens(text)
+        if used + cost > max_tokens:
+            if kept:
+                continue
+            text = cut_to_tokens(text, max_tokens)
+            cost = block_tokens(text)
+            if not text or cost > max_tokens:
+                continue
+        kept.append(item)
+        blocks.append(text)
+        used += cost
+    return kept, "\n\n".join(blocks), used
+
+
+def memory_block(
+    number: int, memory_type: str, path: str, created_at_ms: int, writer: str | None, content: str
+) -> str:
+    """One memory as one paragraph; lines of the content stay lines."""
+    day = datetime.datetime.fromtimestamp(created_at_ms / 1000, tz=datetime.UTC).date()
+    said = f"[{day.isoformat()}] {one_line(writer)}: " if writer else f"[{day.isoformat()}] "
+    return f"{number}. [{one_line(memory_type)}] {one_line(path)}: {said}{plain_content(content)}"
 
 
 def block_tokens(text: str) -> int:

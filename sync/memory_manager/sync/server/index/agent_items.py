@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 
 from memory_manager.auth.agent_identity import AgentIdentity
 from memory_manager.auth.boundary import least_trusted_boundary, memory_agent_boundary
 from memory_manager.base.identifiers import AgentInstanceHash
 from memory_manager.base.times import rfc3339
+from memory_manager.security import shown_text
 from memory_manager.security.envelope import OPT_IN_KEY
-from memory_manager.security.shown_text import (
-    block_tokens,
-    cut_to_tokens,
-    one_line,
-    plain_content,
-)
 from memory_manager.sync.server.index.search import Ranked
 from memory_manager.sync.wire.index_document import IndexDocument
 
@@ -57,35 +51,20 @@ def overall_boundary(hits: Sequence[Hit], caller: AgentIdentity) -> dict[str, st
 
 
 def pack(hits: Sequence[Hit], max_items: int, max_tokens: int) -> tuple[list[Hit], str, int]:
-    """The hits that fit, their text with one block a hit, and its estimated tokens.
-
-    Greedy by rank; the best block is cut when it alone is too long.
-    """
-    kept: list[Hit] = []
-    blocks: list[str] = []
-    used = 0
-    for hit in hits:
-        if len(kept) >= max_items:
-            break
-        text = _block(len(kept) + 1, hit[1])
-        if used + block_tokens(text) > max_tokens:
-            if kept:
-                continue
-            text = cut_to_tokens(text, max_tokens)
-            if not text or block_tokens(text) > max_tokens:
-                continue
-        kept.append(hit)
-        blocks.append(text)
-        used += block_tokens(text)
-    return kept, "\n\n".join(blocks), used
+    """The hits that fit, their text with one block a hit, and its estimated tokens."""
+    return shown_text.pack(hits, _block, max_items=max_items, max_tokens=max_tokens)
 
 
-def _block(number: int, document: IndexDocument) -> str:
-    day = datetime.datetime.fromtimestamp(document.created_at_ms / 1000, tz=datetime.UTC).date()
-    writer = f" {one_line(document.agent_id)}" if document.agent_id else ""
-    label = f"{number}. [{one_line(document.memory_type)}] {one_line(document.path)}: "
-    said = f"[{day.isoformat()}]{writer}: " if writer else f"[{day.isoformat()}] "
-    return f"{label}{said}{plain_content(document.content)}"
+def _block(number: int, hit: Hit) -> str:
+    _, document = hit
+    return shown_text.memory_block(
+        number,
+        document.memory_type,
+        document.path,
+        document.created_at_ms,
+        document.agent_id,
+        document.content,
+    )
 
 
 def _writer(document: IndexDocument) -> AgentIdentity:
