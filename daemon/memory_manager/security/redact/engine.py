@@ -1,7 +1,7 @@
 """Scanning one text with all rules in all views at bounded cost. Contract: redaction.md 5, 6.
 
-The portable tier: an anchor gate in ``re``, every rule evaluated only at its anchors and only
-inside its window. A step budget, not a clock, bounds the cost.
+The gate of either tier says where anchors stand; every rule is evaluated there only and inside its
+window. A step budget, not a clock, bounds the cost.
 """
 
 from __future__ import annotations

@@ -81,15 +81,7 @@ def judge(
     if family is Family.WEAK and label.isupper() and tight and label.endswith("KEY"):
         family = Family.VENDOR  # `ACME_KEY=...`: an environment line hands out keys
     sure = kind in ("option", "set") or (environment and value.isalpha())
-    if kind == "bare" and not (
-        (
-            _STRONG.fullmatch(value)
-            or _HYPHENATED.fullmatch(value)
-            or (is_common_password(value) and _SENTENCE_GOES_ON.match(text, end))
-        )
-        if family is Family.PASSWORD
-        else _is_bare_token(value)
-    ):
+    if kind == "bare" and not _tells_alone(text, value, end, family):
         if not (quoted and _in_quotes(value, family)):
             return None
     if kind == "compare" and not (quoted or is_key_like(value) or nearby.is_beyond_doubt(value)):
@@ -104,9 +96,8 @@ def judge(
         return None
     if kind == "option" and not quoted and (_SENTENCE.fullmatch(value) or _metavariable(value)):
         return None
-    if kind == "prose" and not quoted:
-        if _prose_word(value):
-            return None
+    if kind == "prose" and not quoted and _prose_word(value):
+        return None
     if (
         sure
         and not environment
@@ -156,8 +147,14 @@ def _metavariable(value: str) -> bool:
     return value.isupper() and value.isalpha() and classify(value) is not Family.NONE
 
 
-def _is_bare_token(value: str) -> bool:
-    """A value that only a blank ties to ``token`` or ``api key``: it must tell by itself."""
+def _tells_alone(text: str, value: str, end: int, family: Family) -> bool:
+    """Whether a value that only a blank ties to its label tells by itself that it is one."""
+    if family is Family.PASSWORD:
+        return (
+            _STRONG.fullmatch(value) is not None
+            or _HYPHENATED.fullmatch(value) is not None
+            or (is_common_password(value) and _SENTENCE_GOES_ON.match(text, end) is not None)
+        )
     if _STRONG.fullmatch(value):
         return len(value) >= 12 or value.startswith("0x")
     return len(value) >= 20 and value.isascii() and value.isalnum() and is_key_like(value)

@@ -69,7 +69,7 @@ def clean_text(
     sure: bool = False,
 ) -> tuple[str, Found]:
     """The same for one leaf whose key says ``family``; the same object if nothing changed."""
-    if len(text) < MIN_CHARACTERS and family is Family.NONE and personal is KEEP_PERSONAL:
+    if len(text) < MIN_CHARACTERS and family is Family.NONE and personal == KEEP_PERSONAL:
         return text, []
     failed = False
     try:
