@@ -57,6 +57,10 @@ class RowGate:
     def loaded(self) -> bool:
         return self._columns is not None
 
+    @property
+    def _expecting(self) -> bool:
+        return self._held_back is not None
+
     def expect(self) -> None:
         """From now on changes are kept for the rows that are about to be loaded."""
         with self._lock:
@@ -79,7 +83,7 @@ class RowGate:
                 raise
 
     def _take(self, raw: _Raw) -> None:
-        if self._held_back is None:  # locked meanwhile: the book is not to be filled again
+        if not self._expecting:  # locked meanwhile: the book is not to be filled again
             raise VaultLocked(LockReason.USER)
         columns = _columns(raw, self.book)
         with self._lock:
