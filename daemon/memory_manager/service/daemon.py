@@ -244,12 +244,12 @@ class _FollowsVault:
         daemon.events.publish(VaultUnlocked(None))
 
     async def _close(self) -> None:
-        self._daemon.events.publish(VaultClosing())
-        try:
-            await self._daemon.opt_ins.close()
-            await self._daemon.sync.close()
-        finally:
-            await self._daemon.recall.close()
+        daemon = self._daemon
+        daemon.events.publish(VaultClosing())
+        async with contextlib.AsyncExitStack() as closing:  # each, whatever the one before met
+            closing.push_async_callback(daemon.recall.close)
+            closing.push_async_callback(daemon.sync.close)
+            closing.push_async_callback(daemon.opt_ins.close)
 
 
 def _log_listener(event: Event) -> None:

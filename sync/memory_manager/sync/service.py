@@ -99,11 +99,13 @@ class SyncService:
 
     async def close(self) -> None:
         """The vault is being locked: ends what runs within seconds, wipes the device's keys."""
-        await self._end()
-        if self._secrets is not None:
-            self._secrets.wipe()
-        self._store = self._secrets = self._snapshot = self._anchor = None
-        self._roster = RosterCache()
+        try:
+            await self._end()
+        finally:
+            if self._secrets is not None:
+                self._secrets.wipe()
+            self._store = self._secrets = self._snapshot = self._anchor = None
+            self._roster = RosterCache()
 
     # --- what the owner sees and does ---------------------------------------------------------
 
