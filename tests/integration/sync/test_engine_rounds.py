@@ -15,6 +15,7 @@ from sync_devices import EAGER, QUIET, Devices
 from sync_proxy import PULL, PUSH, ROSTER, Answer, Call, SyncProxy, refusal
 from sync_server import server_in_process
 
+from memory_manager.sync.engine import exchange
 from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff
 from memory_manager.sync.engine.loop import SyncLoop
 from memory_manager.sync.engine.own_state import heads
@@ -408,6 +409,43 @@ async def test_a_certificate_file_that_is_gone_is_told(
     assert (said["state"], await one.codes()) == ("waiting", ["CONNECTION_UNUSABLE"])
     await one.sync.connect(known)
     assert (await one.sync.sync_now())["state"] == "ok"
+
+
+async def test_a_write_near_the_end_of_the_owners_round_is_sent_soon(
+    server: RunningServer, made: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await made.found(server, pace=EAGER)
+    await one.until(lambda said: said["state"] == "ok")
+    pushed, written = asyncio.Event(), asyncio.Event()
+
+    async def rewrap(_: Parts) -> None:
+        pushed.set()
+        await written.wait()
+
+    monkeypatch.setattr(exchange, "rewrap", rewrap)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(one.sync.sync_now())
+        await pushed.wait()
+        await one.remember("late")
+        await asyncio.sleep(0.2)
+        written.set()
+    await one.until(lambda said: said["outbox"] == 0 and said["state"] == "ok")
+
+
+async def test_keys_are_wiped_also_when_the_end_of_sync_fails(
+    server: RunningServer, made: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await made.found(server)
+    secrets, close = one.sync.secrets, one.sync.client.close
+
+    async def fail() -> None:
+        await close()
+        raise OSError("no close")
+
+    monkeypatch.setattr(one.sync.client, "close", fail)
+    with pytest.raises(OSError, match="no close"):
+        await one.sync.close()
+    assert not any(secrets.key.secrets)
 
 
 async def test_writes_wait_by_chance_as_the_owner_says(

@@ -177,16 +177,17 @@ class SyncLoop:
         """A commit was heard of: it concerns sync only if there is something to send."""
         await asyncio.sleep(_GATHER_SECONDS)
         self._written = False
-        try:
-            await self._refreshed()
-            waits, options = await self.parts.store.read(_to_send)
-        except Exception as error:  # as in _rounds; the next round looks again
-            _noted(error)
-        else:
-            if waits:
-                blur, now = options.jitter_seconds, self._now()
-                soon = blurred(self._due, now + self._pace.debounce, blur, self._jitter)
-                self._due = min(self._due, max(soon, self._earliest))
+        async with self._one_round:  # the owner's, under way, sets when the next is due
+            try:
+                await self._refreshed()
+                waits, options = await self.parts.store.read(_to_send)
+            except Exception as error:  # as in _rounds; the next round looks again
+                _noted(error)
+                return
+        if waits:
+            blur, now = options.jitter_seconds, self._now()
+            soon = blurred(self._due, now + self._pace.debounce, blur, self._jitter)
+            self._due = min(self._due, max(soon, self._earliest))
 
     async def _may_run(self) -> bool:
         now = await self.parts.store.read(state.read)
