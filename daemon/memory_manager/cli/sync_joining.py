@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from memory_manager.base.errors import InvalidInput, MemlocketError, NotFound
+from memory_manager.base.errors import MemlocketError
 from memory_manager.cli import prompts, sync_text
 from memory_manager.cli.arguments import Commands, add_command, add_passphrase_fd
 from memory_manager.cli.context import Context
@@ -19,9 +19,7 @@ from memory_manager.cli.output import entries, section
 from memory_manager.cli.sync_waiting import show_invitation, wait_for_welcome
 from memory_manager.client.memory_client import JsonObject, MemoryClient
 from memory_manager.client.sync_acts import SyncActs
-
-MIN_ID_DIGITS = 4
-_DEVICES_HINT = "See: memlocket sync devices"
+from memory_manager.sync.membership.calling import id_called
 
 
 def register(actions: Commands, shared: argparse.ArgumentParser) -> None:
@@ -179,19 +177,10 @@ def device_called(acts: SyncActs, typed: str) -> JsonObject:
     """The active device with this name or beginning of an id, before anybody is asked for secrets;
     NotFound, InvalidInput.
     """
-    wanted = typed.strip()
-    active = [each for each in entries(acts.devices(), "devices") if each.get("active")]
-    named = [
-        each
-        for each in active
-        if each.get("name") == wanted
-        or (len(wanted) >= MIN_ID_DIGITS and str(each["device"]).startswith(wanted.lower()))
-    ]
-    if not named:
-        raise NotFound("No active device has this name or id.", hint=_DEVICES_HINT)
-    if len(named) > 1:
-        raise InvalidInput("Several devices fit; type more of the id.", hint=_DEVICES_HINT)
-    return named[0]
+    listed = entries(acts.devices(), "devices")
+    active = {str(each["device"]): each for each in listed if each.get("active")}
+    names = {device: cast("str | None", each.get("name")) for device, each in active.items()}
+    return active[id_called(names, typed)]
 
 
 def run_recover(arguments: argparse.Namespace, context: Context) -> int:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Final
 
-from memory_manager.base.errors import InvalidInput, NotFound
+from memory_manager.sync.membership.calling import id_called
 from memory_manager.sync.membership.desk import Standing
 from memory_manager.sync.wire import canonical
 from memory_manager.sync.wire.roster import Member, Operation, Role, SignedEntry
-
-_MIN_ID_DIGITS: Final = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,18 +93,6 @@ def member_called(standing: Standing, typed: str) -> Member:
 
     NotFound for none, InvalidInput for several.
     """
-    wanted = typed.strip()
-    found = [
-        member
-        for member in standing.roster.active()
-        if standing.names.get(member.id) == wanted
-        or (len(wanted) >= _MIN_ID_DIGITS and member.id.hex().startswith(wanted.lower()))
-    ]
-    if not found:
-        raise NotFound("No active device has this name or id.", hint="See: memlocket sync devices")
-    if len(found) > 1:
-        raise InvalidInput(
-            "Several devices fit; type more of the id.", field="device",
-            hint="See: memlocket sync devices",
-        )  # fmt: skip
-    return found[0]
+    active = {member.id.hex(): member for member in standing.roster.active()}
+    names = {device: standing.names.get(member.id) for device, member in active.items()}
+    return active[id_called(names, typed)]
