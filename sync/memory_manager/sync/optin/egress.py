@@ -7,7 +7,6 @@ again, and has its audit entry on the disk before a byte leaves. Contract: sync.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from memory_manager.sync.optin.index_client import IndexClient, Session
 from memory_manager.sync.optin.verified import VerifiedGrant
 from memory_manager.sync.wire import canonical
 from memory_manager.sync.wire.envelope import is_indexable
-from memory_manager.sync.wire.index_document import read_document
+from memory_manager.sync.wire.index_document import document_hash, read_document
 from memory_manager.sync.wire.index_findings import blocking_rules
 from memory_manager.vault import audit
 from memory_manager.vault.settings import personal_data
@@ -44,7 +43,7 @@ async def send_row(
         raise TypeError("only a verified grant lets a row leave")
     grant, document = granted.grant, granted.document
     fresh = now() < grant.expires and is_indexable(grant.record)
-    if not fresh or hashlib.sha256(document).digest() != grant.sha256:
+    if not fresh or document_hash(document) != grant.sha256:
         raise GrantBroken
     try:
         parsed = read_document(document)
