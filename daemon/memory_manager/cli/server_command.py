@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -196,11 +197,10 @@ def give_token(arguments: argparse.Namespace, context: Context) -> int:
 def show_status(arguments: argparse.Namespace, context: Context) -> int:
     from memory_manager.sync.server.operator import read_state
 
-    state = read_state(_settings(arguments, context))
-    usage = state.usage
+    state, usage = read_state(_settings(arguments, context))
     summary = facts(
         (
-            ("server key", " ".join(state.words) if state.words else "none yet"),
+            ("server key", " ".join(state.words)),
             ("vaults", usage.vaults),
             ("devices", usage.devices),
             ("rows", usage.rows),
@@ -208,7 +208,10 @@ def show_status(arguments: argparse.Namespace, context: Context) -> int:
             ("sessions", usage.sessions),
         )
     )
-    context.console.result(state.as_json(), "\n\n".join(filter(None, (summary, _heads(state)))))
+    context.console.result(
+        {**state.as_json(), "usage": dataclasses.asdict(usage)},
+        "\n\n".join(filter(None, (summary, _heads(state)))),
+    )
     return EXIT_OK
 
 

@@ -95,7 +95,9 @@ async def test_an_operators_day(
     folder = tmp_path / "copy"
     done = await asyncio.to_thread(process.command, "backup", str(folder), "--json")
     assert done.returncode == 0, done.stderr
-    (head,) = json.loads(done.stdout)["heads"]
+    said = json.loads(done.stdout)
+    assert said.keys() == {"folder", "server_words", "heads"}
+    (head,) = said["heads"]
     tip = unpack_page((await world.caller.call("GET", "/v1/log/pull?after=3")).body).tip.value
     assert head == {"vault": world.founded.vault.hex(), "n": 3, "g": tip.g.hex()}
     assert json.loads((folder / "heads.json").read_bytes()) == [head]
@@ -105,7 +107,10 @@ async def test_an_operators_day(
     secrets = await misuse(world, http)
     refused = await world.caller.call("GET", "/v1/nothing")
     status = await asyncio.to_thread(process.command, "status", "--json")
-    assert [vault["n"] for vault in json.loads(status.stdout)["heads"]] == [5]
+    state = json.loads(status.stdout)
+    assert [vault["n"] for vault in state["heads"]] == [5]
+    assert (state["usage"]["vaults"], state["usage"]["rows"]) == (1, 5)
+    assert state["usage"]["devices"] > 0
     metrics_url = f"http://127.0.0.1:{process.ready['metrics_port']}/metrics"
     async with http.get(metrics_url) as answer:
         metrics = await answer.text()

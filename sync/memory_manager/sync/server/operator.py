@@ -35,7 +35,6 @@ class ServerState:
     """What the database held at a moment; ``words`` are the server key's."""
 
     words: tuple[str, ...]
-    usage: Usage
     heads: tuple[VaultHead, ...]
 
     def head_words(self) -> list[tuple[str, int, tuple[str, ...]]]:
@@ -45,11 +44,7 @@ class ServerState:
         ]
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "server_words": list(self.words),
-            "usage": dataclasses.asdict(self.usage),
-            "heads": heads_json(self.heads),
-        }
+        return {"server_words": list(self.words), "heads": heads_json(self.heads)}
 
 
 def heads_json(heads: tuple[VaultHead, ...]) -> list[dict[str, object]]:
@@ -70,14 +65,14 @@ def add_registration_token(settings: ServerSettings) -> tuple[str, str]:
     return token, rfc3339(end)
 
 
-def read_state(settings: ServerSettings) -> ServerState:
-    """Sums and heads; the server may run meanwhile."""
+def read_state(settings: ServerSettings) -> tuple[ServerState, Usage]:
+    """Heads and sums; the server may run meanwhile."""
     key = _own_key(settings)
 
-    async def read() -> ServerState:
+    async def read() -> tuple[ServerState, Usage]:
         async with storage_of(settings) as storage:
-            usage = await storage.usage(now_ms())
-            return ServerState(key.words, usage, await storage.heads())
+            state = ServerState(key.words, await storage.heads())
+            return state, await storage.usage(now_ms())
 
     return asyncio.run(read())
 
@@ -114,11 +109,9 @@ def back_up(settings: ServerSettings, folder: Path) -> ServerState:
     if settings.database_url is None:
         heads = _copy_database(settings.data, folder)
     else:
-        heads = read_state(settings).heads
+        heads = read_state(settings)[0].heads
     write_private(folder / HEADS_NAME, json.dumps(heads_json(heads), indent=2).encode())
-    rows = sum(head.head.n for head in heads)
-    usage = Usage(vaults=len(heads), devices=0, rows=rows, bytes=0, sessions=0, mails=0)
-    return ServerState(key.words, usage, heads)
+    return ServerState(key.words, heads)
 
 
 def _copy_database(data: Path, folder: Path) -> tuple[VaultHead, ...]:
