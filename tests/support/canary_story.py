@@ -121,19 +121,8 @@ def play(story: Story) -> None:
 
 
 def _start(story: Story) -> None:
-    reader, writer = os.pipe()
     desk = story.desk
-    desk.home.mkdir(mode=0o700, parents=True)
-    desk.cli("keyfile", "new", str(desk.key_file))
-    desk.cli(
-        *("init", "--no-keyring", "--insecure-key-file", str(desk.key_file)),
-        *("--recovery-fd", str(writer)),
-        secrets=story.passphrase(),
-        pass_fds=[writer],
-    )
-    os.close(writer)
-    with os.fdopen(reader) as stream:
-        story.secrets["words"] = stream.readline().strip()
+    story.secrets["words"] = desk.init_with_words(PASSPHRASE)
     story.laptop.init()
     for daemon in story.machines():
         daemon.start()

@@ -214,13 +214,26 @@ class SandboxDaemon:
 
     def init(self, passphrase: str | None = None) -> SandboxDaemon:
         """Make the vault; a key file opens it, and the passphrase too if there is one."""
+        self._init(passphrase, "--no-recovery")
+        return self
+
+    def init_with_words(self, passphrase: str) -> str:
+        """As ``init``, and with recovery words; the words."""
+        reader, writer = os.pipe()
+        with os.fdopen(reader) as stream:
+            self._init(passphrase, "--recovery-fd", str(writer), pass_fds=[writer])
+            os.close(writer)
+            return stream.readline().strip()
+
+    def _init(self, passphrase: str | None, *options: str, pass_fds: Sequence[int] = ()) -> None:
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.key_file.exists():
             self.cli("keyfile", "new", str(self.key_file))
-        secrets = {} if passphrase is None else {"--passphrase-fd": passphrase}
-        options = ("init", "--no-keyring", "--no-recovery", "--insecure-key-file")
-        self.cli(*options, str(self.key_file), secrets=secrets)
-        return self
+        self.cli(
+            *("init", "--no-keyring", "--insecure-key-file", str(self.key_file), *options),
+            secrets={} if passphrase is None else {"--passphrase-fd": passphrase},
+            pass_fds=pass_fds,
+        )
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the process and return at once."""

@@ -55,22 +55,6 @@ def texts(daemon: SandboxDaemon) -> set[str]:
     return {memory["content"] for memory in answer.json["results"]}
 
 
-def init_with_words(daemon: SandboxDaemon) -> str:
-    """A vault with a key file, a passphrase and recovery words; the words."""
-    daemon.home.mkdir(mode=0o700)
-    daemon.cli("keyfile", "new", str(daemon.key_file))
-    reader, writer = os.pipe()
-    daemon.cli(
-        *("init", "--no-keyring", "--insecure-key-file", str(daemon.key_file)),
-        *("--recovery-fd", str(writer)),
-        secrets={"--passphrase-fd": PASSPHRASE},
-        pass_fds=[writer],
-    )
-    os.close(writer)
-    with os.fdopen(reader) as stream:
-        return stream.readline().strip()
-
-
 def join(walk: Walk, newcomer: SandboxDaemon, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """``sync join`` there and ``sync approve`` on the desk; what both printed."""
     reader, writer = os.pipe()
@@ -108,7 +92,7 @@ def walk(tmp_path: Path) -> Iterator[Walk]:
         SandboxDaemon(folder / "spare", ("--no-embeddings",)) as spare,
     ):
         found = Walk(server, desk, laptop, spare)
-        found.words = init_with_words(desk)
+        found.words = desk.init_with_words(PASSPHRASE)
         found.secrets.append(found.words)
         for daemon in (laptop, spare):
             daemon.init()
@@ -193,18 +177,6 @@ def rows_flow_both_ways_also_past_another_passphrase(walk: Walk) -> None:
     walk.passphrase = NEW_PASSPHRASE
 
 
-def writes_are_blurred_by_as_many_seconds_as_the_owner_says(walk: Walk) -> None:
-    assert said(walk.laptop, "jitter") == {"jitter_seconds": 0.0}
-    assert "within 2.5 seconds" in walk.laptop.cli("sync", "jitter", "2.5").stdout
-    for wrong in ("61", "-1", "nan", "soon"):
-        assert walk.laptop.cli("sync", "jitter", "--", wrong, check=False).returncode == 2, wrong
-    assert said(walk.laptop, "jitter") == {"jitter_seconds": 2.5}
-    with walk.laptop.owner() as owner:
-        for body in ({}, {"seconds": None}, {"seconds": True}):
-            assert owner.post("/v1/sync/jitter", body).status == 422, body
-    assert said(walk.laptop, "jitter", "0") == {"jitter_seconds": 0.0}
-
-
 def walk_remember(daemon: SandboxDaemon, text: str) -> None:
     with daemon.owner() as owner:
         owner.remember(text)
@@ -219,6 +191,18 @@ def a_pause_holds_and_now_goes_through_it(walk: Walk) -> None:
     wait_until(lambda: "written in the pause" in texts(walk.desk), SECONDS, "it went through")
     walk.laptop.cli("sync", "resume")
     assert status(walk.laptop)["state"] != "paused"
+
+
+def writes_are_blurred_by_as_many_seconds_as_the_owner_says(walk: Walk) -> None:
+    assert said(walk.laptop, "jitter") == {"jitter_seconds": 0.0}
+    assert "within 2.5 seconds" in walk.laptop.cli("sync", "jitter", "2.5").stdout
+    for wrong in ("61", "-1", "nan", "soon"):
+        assert walk.laptop.cli("sync", "jitter", "--", wrong, check=False).returncode == 2, wrong
+    assert said(walk.laptop, "jitter") == {"jitter_seconds": 2.5}
+    with walk.laptop.owner() as owner:
+        for body in ({}, {"seconds": None}, {"seconds": True}):
+            assert owner.post("/v1/sync/jitter", body).status == 422, body
+    assert said(walk.laptop, "jitter", "0") == {"jitter_seconds": 0.0}
 
 
 def two_changes_at_once_are_kept_until_the_owner_decides(walk: Walk) -> None:
@@ -343,7 +327,6 @@ def a_round_without_the_server_exits_with_the_code_of_the_table(walk: Walk) -> N
 
 def no_string_token_or_word_stands_in_a_log_or_file(walk: Walk) -> None:
     logs = [walk.server.log().encode()]
-    writes_are_blurred_by_as_many_seconds_as_the_owner_says(walk)
     for daemon in (walk.desk, walk.laptop, walk.spare):
         logs += [daemon.output.read_bytes(), *daemon.contents().values()]
     held = b"\n".join(logs)
@@ -360,6 +343,7 @@ def test_two_laptops_share_one_memory_from_setup_to_recovery(walk: Walk) -> None
     a_second_machine_joins_and_both_have_everything(walk)
     rows_flow_both_ways_also_past_another_passphrase(walk)
     a_pause_holds_and_now_goes_through_it(walk)
+    writes_are_blurred_by_as_many_seconds_as_the_owner_says(walk)
     two_changes_at_once_are_kept_until_the_owner_decides(walk)
     a_lost_machine_is_shut_out_with_one_command(walk)
     a_revoked_machine_leaves_and_keeps_its_memories(walk)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,21 +14,6 @@ from terminal import Terminal
 PASSPHRASE = "walnut orbit cactus lantern meadow pixel"
 
 
-def init_with_words(daemon: SandboxDaemon) -> str:
-    daemon.home.mkdir(mode=0o700)
-    daemon.cli("keyfile", "new", str(daemon.key_file))
-    reader, writer = os.pipe()
-    daemon.cli(
-        *("init", "--no-keyring", "--insecure-key-file", str(daemon.key_file)),
-        *("--recovery-fd", str(writer)),
-        secrets={"--passphrase-fd": PASSPHRASE},
-        pass_fds=[writer],
-    )
-    os.close(writer)
-    with os.fdopen(reader) as stream:
-        return stream.readline().strip()
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("open") / "server", ("--open-registration",)) as it:
@@ -39,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SandboxDaemon, str]]:
     with SandboxDaemon(tmp_path_factory.mktemp("desk") / "desk", ("--no-embeddings",)) as daemon:
-        words = init_with_words(daemon)
+        words = daemon.init_with_words(PASSPHRASE)
         daemon.start()
         yield daemon, words
 
