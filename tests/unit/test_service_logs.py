@@ -86,7 +86,9 @@ def test_errors_leave_class_code_and_place(log_path: Path, journal: io.StringIO)
     assert journal.getvalue().count("error=NotFound") == 2
 
 
-@pytest.mark.parametrize("name", ["aiohttp.server", "asyncio", "memory_manager.api.protocol"])
+@pytest.mark.parametrize(
+    "name", ["aiohttp.server", "asyncio", "memory_manager.base.http_connection"]
+)
 def test_messages_that_are_no_events_are_dropped(log_path: Path, name: str) -> None:
     canary = secrets.token_hex(8)
     log = logging.getLogger(name)

@@ -1,24 +1,19 @@
-"""One connection: aiohttp's, bounded in time on every side and silent about what it was sent."""
+"""One connection to the server: counted, and bounded in time on every side."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from typing import Final
 
 from aiohttp import web
 
+from memory_manager.base.http_connection import BoundedConnection
 from memory_manager.sync.server.answers import fault_answer
 from memory_manager.sync.server.credentials import counted_address
 from memory_manager.sync.server.settings import Limits
 
-MAX_HEADER_BYTES: Final = 8_190
 MAX_LINE_BYTES: Final = 8_190
-LINGER_SECONDS: Final = 1.0
-
-# the log keeps no message of a record that is not an event of ours, so aiohttp may use it as it is
-_log = logging.getLogger(__name__)
 
 
 class Connections:
@@ -48,10 +43,10 @@ class Connections:
             del self._addresses[address]
 
 
-class SyncConnection(web.RequestHandler):
-    """A client that sends no whole header in time, or does not take its answer, is cut off."""
+class SyncConnection(BoundedConnection):
+    """A client that is one too many, or does not take its answer, is cut off."""
 
-    __slots__ = ("_connections", "_counted", "_header_timer", "_limits")
+    __slots__ = ("_connections", "_counted", "_send_seconds")
 
     def __init__(
         self,
@@ -64,67 +59,36 @@ class SyncConnection(web.RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            logger=_log,
-            access_log=None,  # type: ignore[arg-type]  # documented as "off"
-            keepalive_timeout=limits.keep_alive_seconds,
-            lingering_time=LINGER_SECONDS,
-            max_line_size=MAX_LINE_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-            auto_decompress=False,
+            fault=fault_answer,
+            header_seconds=limits.header_seconds,
+            keep_alive_seconds=limits.keep_alive_seconds,
+            max_line_bytes=MAX_LINE_BYTES,
         )
-        self._limits = limits
+        self._send_seconds = limits.send_seconds
         self._connections = connections
         self._counted: str | None = None  # the address it was let in under
-        self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peer: object = transport.get_extra_info("peername")
         address = counted_address(str(peer[0])) if isinstance(peer, tuple) and peer else ""
-        if not self._connections.enter(address):
+        if self._connections.enter(address):
+            self._counted = address
+        else:
             transport.close()
-            return
-        self._counted = address
-        loop = asyncio.get_running_loop()
-        self._header_timer = loop.call_later(self._limits.header_seconds, transport.close)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self.request_arrived()
         if self._counted is not None:
             self._connections.leave(self._counted)
             self._counted = None
         super().connection_lost(exc)
 
-    def request_arrived(self) -> None:
-        """The first request is complete up to its body: from here other limits apply."""
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answer without an echo of the request; only the exception's class is logged."""
-        self.request_arrived()
-        _log.warning("http_error", exc_info=exc)
-        if request.writer.output_size > 0:
-            raise ConnectionError("the answer has begun already")
-        response = fault_answer(status)
-        response.force_close()
-        return response
-
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Send the answer, in the time that a slow but honest client needs."""
-        if not resp.prepared and request.writer.output_size > 0:
-            raise ConnectionError("the answer has begun already")
         try:
-            async with asyncio.timeout(self._limits.send_seconds):
+            async with asyncio.timeout(self._send_seconds):
                 return await super().finish_response(request, resp, start_time)
         except TimeoutError:
             if self.transport is not None:
