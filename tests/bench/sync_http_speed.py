@@ -26,7 +26,7 @@ import psutil
 from figures import ProcessCost, latency, machine, show
 from postgres_server import PostgresServer, database_of, find_postgres, running_postgres
 from sync_server import ServerProcess, World, create_vault
-from sync_storage_speed import KINDS, MEDIAN_OCTETS, PUSH_ROWS, SIGMA
+from sync_storage_speed import MEDIAN_OCTETS, PUSH_ROWS, SIGMA, storage_options
 
 from memory_manager.sync.wire.framing import LogRow, unpack_page
 
@@ -235,13 +235,7 @@ def run(options: argparse.Namespace) -> dict[str, object]:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_120)
-    parser.add_argument("--vaults", type=int, nargs="+", default=[1, 10, 100])
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--folder", type=Path, help="where to put the databases")
-    parser.add_argument("--json", action="store_true")
-    return parser.parse_args(arguments)
+    return storage_options(__doc__, 5_120, arguments)
 
 
 def main() -> int:

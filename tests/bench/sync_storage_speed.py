@@ -222,8 +222,15 @@ def run(options: argparse.Namespace) -> dict[str, object]:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000)
+    return storage_options(__doc__, 20_000, arguments)
+
+
+def storage_options(
+    description: str | None, rows: int, arguments: Sequence[str] | None
+) -> argparse.Namespace:
+    """The options of a bench of both storages."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rows", type=int, default=rows)
     parser.add_argument("--vaults", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--folder", type=Path, help="where to put the databases")
