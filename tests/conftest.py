@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from short_folder import short_folder
 
 if TYPE_CHECKING:
     from memory_manager.recall.models.installed import PreparedModel
@@ -66,6 +67,13 @@ def own_umask() -> Iterator[None]:
     """Opening a vault makes the umask of its whole process private: not that of the next test."""
     yield
     os.umask(_UMASK)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """In place of ``tmp_path`` where a test puts a Unix socket."""
+    with short_folder() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -33,9 +33,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SandboxDaemon:
 
 
 @pytest.fixture
-def sandbox(made: SandboxDaemon, tmp_path: Path) -> SandboxDaemon:
+def sandbox(made: SandboxDaemon, short_path: Path) -> SandboxDaemon:
     """A vault whose daemon does not run yet."""
-    copy = SandboxDaemon(tmp_path / "home")
+    copy = SandboxDaemon(short_path / "home")
     shutil.copytree(made.home, copy.home)
     shutil.copy2(made.key_file, copy.key_file)
     return copy

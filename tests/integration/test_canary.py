@@ -254,8 +254,7 @@ def _stored_content(daemon: SandboxDaemon, content: str) -> Any:
 
 
 def test_a_planted_plaintext_is_reported(scenario: Scenario) -> None:
-    planted = scenario.root / "home" / "log" / "planted.log"
-    planted.parent.mkdir(parents=True, exist_ok=True)
+    planted = scenario.root / "state" / "planted.log"
     planted.write_text(json.dumps({"event": scenario.text("content")}))
     try:
         assert planted in {leak.file for leak in scenario.leaks()}

@@ -167,7 +167,7 @@ def test_daemon_in_the_foreground_exits_3_beside_another(sandbox: SandboxDaemon)
     start(sandbox)
     done = sandbox.cli("daemon", check=False)
     assert done.returncode == 3
-    assert str(sandbox.home) in done.stderr
+    assert sandbox.discovery["socket"] in done.stderr
 
 
 def test_commands_name_the_way_out_without_a_daemon_and_without_a_vault(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from sandbox_daemon import SandboxDaemon, Wire, running, wait_until
+from short_folder import short_folder
 
 from memory_manager.client.device_login import FIRST_WAIT_SECONDS, DeviceLogin
 from memory_manager.client.errors import ClientNotConnected
@@ -76,21 +77,22 @@ def poor(home: Path, **more: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
+def user() -> Iterator[SandboxDaemon]:
     """A daemon in the ordinary place of a user; the shim may know no more than HOME.
 
     The daemon's socket lies in a runtime directory that no variable of the shim names.
     """
-    home = tmp_path_factory.mktemp("u")
-    runtime = home / "x"
-    runtime.mkdir(mode=0o700)
-    data = home / ".local" / "share" / "memlocket"
-    with running(data, MEMLOCKET_HOME="", HOME=str(home), XDG_RUNTIME_DIR=str(runtime)) as daemon:
-        daemon.cli("connect", "generic", "--yes")
-        assert daemon.discovery["socket"].startswith(str(runtime))
-        with shim(poor(home)) as started:  # the first request of a daemon loads its MCP library
-            assert started.ask("ping")["result"] == {}
-        yield daemon
+    with short_folder() as home:
+        runtime = home / "x"
+        runtime.mkdir(mode=0o700)
+        data = home / ".local" / "share" / "memlocket"
+        variables = {"MEMLOCKET_HOME": "", "HOME": str(home), "XDG_RUNTIME_DIR": str(runtime)}
+        with running(data, **variables) as daemon:
+            daemon.cli("connect", "generic", "--yes")
+            assert daemon.discovery["socket"].startswith(str(runtime))
+            with shim(poor(home)) as started:  # the first request of a daemon loads its MCP library
+                assert started.ask("ping")["result"] == {}
+            yield daemon
 
 
 @pytest.fixture

@@ -76,8 +76,8 @@ def http_answer(status: int, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def test_request_carries_token_and_body(tmp_path: Path) -> None:
-    with answering(tmp_path / "run", http_answer(200, b'{"ok":true}')) as (path, received):
+def test_request_carries_token_and_body(short_path: Path) -> None:
+    with answering(short_path / "run", http_answer(200, b'{"ok":true}')) as (path, received):
         with DaemonConnection(address_of(path), token="made-up-token") as connection:
             answer = connection.request("POST", "/v1/x", body={"a": "ä"}, query={"q": True})
     assert answer.body == {"ok": True}
@@ -87,13 +87,13 @@ def test_request_carries_token_and_body(tmp_path: Path) -> None:
     assert body == '{"a":"ä"}'.encode()
 
 
-def test_error_body_becomes_a_typed_error(tmp_path: Path) -> None:
+def test_error_body_becomes_a_typed_error(short_path: Path) -> None:
     body = (
         b'{"detail":"The vault is locked.","error":{"code":"vault_locked",'
         b'"message":"The vault is locked.","hint":"Run: memlocket unlock","reason":"idle"},'
         b'"request_id":"r1"}'
     )
-    with answering(tmp_path / "run", http_answer(503, body)) as (path, _):
+    with answering(short_path / "run", http_answer(503, body)) as (path, _):
         with (
             DaemonConnection(address_of(path)) as connection,
             pytest.raises(RemoteError) as caught,
@@ -114,8 +114,8 @@ def test_error_body_becomes_a_typed_error(tmp_path: Path) -> None:
         (b'{"error":{"code":null}}', "http_400"),
     ],
 )
-def test_other_error_bodies_are_read_too(tmp_path: Path, body: bytes, code: str) -> None:
-    with answering(tmp_path / "run", http_answer(400, body)) as (path, _):
+def test_other_error_bodies_are_read_too(short_path: Path, body: bytes, code: str) -> None:
+    with answering(short_path / "run", http_answer(400, body)) as (path, _):
         with (
             DaemonConnection(address_of(path)) as connection,
             pytest.raises(RemoteError) as caught,
@@ -125,15 +125,15 @@ def test_other_error_bodies_are_read_too(tmp_path: Path, body: bytes, code: str)
 
 
 @pytest.mark.parametrize("body", [b"hello", b"[1]", b"\xff"])
-def test_success_that_is_no_object_is_odd(tmp_path: Path, body: bytes) -> None:
-    with answering(tmp_path / "run", http_answer(200, body)) as (path, _):
+def test_success_that_is_no_object_is_odd(short_path: Path, body: bytes) -> None:
+    with answering(short_path / "run", http_answer(200, body)) as (path, _):
         with DaemonConnection(address_of(path)) as connection, pytest.raises(OddAnswer):
             connection.request("GET", "/v1/x")
 
 
-def test_early_refusal_of_a_large_body_is_read(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir(mode=0o700)
-    path = tmp_path / "run" / "s.sock"
+def test_early_refusal_of_a_large_body_is_read(short_path: Path) -> None:
+    (short_path / "run").mkdir(mode=0o700)
+    path = short_path / "run" / "s.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -153,9 +153,9 @@ def test_early_refusal_of_a_large_body_is_read(tmp_path: Path) -> None:
     assert caught.value.answer.code == "body_too_large"
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir(mode=0o700)
-    path = tmp_path / "run" / "s.sock"
+def test_nobody_listens(short_path: Path) -> None:
+    (short_path / "run").mkdir(mode=0o700)
+    path = short_path / "run" / "s.sock"
     with DaemonConnection(address_of(path)) as connection, pytest.raises(DaemonNotRunning):
         connection.request("GET", "/health")
     left_over = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -165,9 +165,9 @@ def test_nobody_listens(tmp_path: Path) -> None:
         connection.request("GET", "/health")
 
 
-def test_silence_is_unreachable(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir(mode=0o700)
-    path = tmp_path / "run" / "s.sock"
+def test_silence_is_unreachable(short_path: Path) -> None:
+    (short_path / "run").mkdir(mode=0o700)
+    path = short_path / "run" / "s.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -178,8 +178,8 @@ def test_silence_is_unreachable(tmp_path: Path) -> None:
             connection.request("GET", "/health")
 
 
-def test_hang_up_is_unreachable(tmp_path: Path) -> None:
-    with answering(tmp_path / "run", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as (
+def test_hang_up_is_unreachable(short_path: Path) -> None:
+    with answering(short_path / "run", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as (
         path,
         _,
     ):
@@ -187,9 +187,9 @@ def test_hang_up_is_unreachable(tmp_path: Path) -> None:
             connection.request("GET", "/health")
 
 
-def test_stream_that_breaks_off_is_noticed(tmp_path: Path) -> None:
+def test_stream_that_breaks_off_is_noticed(short_path: Path) -> None:
     whole = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b'{"a":1}\n{"b":2}\n{"c"'
-    with answering(tmp_path / "run", whole) as (path, _):
+    with answering(short_path / "run", whole) as (path, _):
         with DaemonConnection(address_of(path)) as connection:
             lines = connection.stream_lines("/v1/memories/export")
             assert [next(lines), next(lines)] == [b'{"a":1}', b'{"b":2}']
@@ -206,10 +206,10 @@ def test_only_loopback_is_dialled(url: str) -> None:
         DaemonConnection(address_of(None, url))
 
 
-def test_peer_is_named_by_the_kernel(tmp_path: Path) -> None:
+def test_peer_is_named_by_the_kernel(short_path: Path) -> None:
     if not hasattr(socket, "SO_PEERCRED"):
         pytest.skip("needs Linux, which names the peer of a Unix socket")
-    with answering(tmp_path / "run", http_answer(200, b"{}")) as (path, _):
+    with answering(short_path / "run", http_answer(200, b"{}")) as (path, _):
         with DaemonConnection(address_of(path)) as connection:
             assert connection.peer_pid() == os.getpid()
             connection.request("GET", "/health")

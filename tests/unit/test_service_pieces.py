@@ -177,11 +177,11 @@ def test_the_notifier_is_silent_without_a_manager() -> None:
     ServiceNotifier({"NOTIFY_SOCKET": "/nowhere/at/all"}).stopping()
 
 
-def test_the_notifier_speaks_to_a_path(private: Path) -> None:
+def test_the_notifier_speaks_to_a_path(short_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(private / "notify"))
+        manager.bind(str(short_path / "notify"))
         notifier = ServiceNotifier(
-            {"NOTIFY_SOCKET": str(private / "notify"), "WATCHDOG_USEC": "60000000"}
+            {"NOTIFY_SOCKET": str(short_path / "notify"), "WATCHDOG_USEC": "60000000"}
         )
         assert notifier.watchdog_seconds == 30
         for send in (notifier.ready, notifier.alive, notifier.stopping):
