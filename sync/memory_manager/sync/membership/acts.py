@@ -102,7 +102,7 @@ async def _say_goodbye(desk: Desk) -> bool:
 
     try:
         await desk.pull_first()  # what was written here reaches the others first
-        return await desk.post(build, mark=False)
+        return await desk.post(build)
     except SyncRefused as error:
         if error.reason is not SyncCode.REVOKED_DEVICE:
             raise

@@ -18,7 +18,7 @@ from memory_manager.sync.engine.errors import (
     SyncUnreachable,
 )
 from memory_manager.sync.errors import ServerKeyChanged, SyncCode, SyncRefused
-from memory_manager.sync.ledger import device_names, kept_founding, state
+from memory_manager.sync.ledger import device_names, kept_founding, marks, state
 from memory_manager.sync.ledger.founding import enrol_again, turn_on
 from memory_manager.sync.ledger.kept_founding import KeptFounding
 from memory_manager.sync.membership import acts, roster_entries
@@ -181,6 +181,7 @@ async def found_vault(
             (founding.genesis,),
             {1: founding.vrk},
             {keys.device: name},
+            mark=True,
         )
     if again:
         await _as_asked_now(desk, grant, paper)
@@ -245,10 +246,12 @@ async def become_member(
     called: Mapping[bytes, str],
     *,
     expected: ServerHead | None = None,
+    mark: bool = False,
 ) -> Enrolled:
     """Write the first rows of the ledger, or go on in it, and start syncing; local rows are sealed.
 
-    ``expected`` is a head that the log has to come to.
+    ``expected`` is a head that the log has to come to. ``mark``: this device changed the list, and
+    its first row says so, and how it is called.
     """
     connection = address.connection(server_key)
 
@@ -269,6 +272,8 @@ async def become_member(
         else:
             raise SyncAlreadyOn("This vault belongs to another shared memory.")
         device_names.put(transaction, called)
+        if mark:
+            marks.write_mark(transaction)
         if expected is not None:
             own_state.expect(transaction, expected)
 
