@@ -47,6 +47,8 @@ QUIET = Pace(first=FAR, poll=FAR, debounce=FAR, apart=0.0, listens=False)
 EAGER = Pace(first=0.0, poll=300.0, debounce=0.01, apart=0.02)
 LIMITS = Limits(connect_seconds=3.0, read_seconds=5.0, total_seconds=15.0)
 DEADLINE_SECONDS = 20.0
+MARK = 1
+"""The founder's first row names the roster, and the founder."""
 
 
 def key_file_of(home: VaultHome) -> Path:
@@ -211,7 +213,9 @@ class Devices:
         self, server: RunningServer, url: str | None = None, pace: Pace = QUIET, name: str = "one"
     ) -> SyncDevice:
         """The first device of a new vault on ``server``, reached at ``url``."""
-        return await self.found_with(await self.new(name, pace), server, url)
+        device = await self.found_with(await self.new(name, pace), server, url)
+        await device.sync.sync_now()  # its mark is in the log
+        return device
 
     async def found_with(
         self, device: SyncDevice, server: RunningServer, url: str | None = None

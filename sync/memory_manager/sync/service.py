@@ -30,7 +30,7 @@ from memory_manager.sync.engine.report import Live, Snapshot, read_snapshot, sta
 from memory_manager.sync.engine.reseed_step import give_back
 from memory_manager.sync.engine.transport import Limits
 from memory_manager.sync.errors import SyncCode
-from memory_manager.sync.ledger import alarms, founding, marks, state
+from memory_manager.sync.ledger import alarms, founding, state
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.ledger.state import SyncState
 
@@ -266,9 +266,8 @@ class SyncService:
         await self.store.write(work)
         self._roster, self._snapshot = RosterCache(), None
 
-    async def roster_changed_here(self) -> None:
-        """This device amended the roster (already in the ledger): mark it in the log at once."""
-        await self.store.write(marks.write_mark)
+    def hint(self) -> None:
+        """This device changed the roster, which its log names: a round is due. On the loop."""
         if self._engine is not None:
             self._engine.hint()
 

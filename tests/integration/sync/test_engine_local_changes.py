@@ -63,7 +63,7 @@ async def test_a_new_passphrase_in_the_middle_of_a_round_is_none_of_its_business
         await two.sync.sync_now()
         assert await one.texts() == await two.texts() == texts
     assert await one.store.read(roster_log.chain) == chain
-    assert (await one.verified())[0] == 4 + 1  # and the mark of the join
+    assert (await one.verified())[0] == 4 + 2  # and the marks of founding and join
     await one.close()
     await one.open()
     assert (await one.sync.sync_now())["state"] == "ok"

@@ -72,11 +72,14 @@ async def test_a_revocation_whose_answer_was_lost_is_one_all_the_same(
     server: RunningServer, proxy: SyncProxy, made: Devices
 ) -> None:
     two = await pair(server, made, proxy.url)
+    n = (await two.first.verified())[0]
     proxy.rule = lose_the_roster_answer
     with pytest.raises(SyncUnreachable):
         await two.first.membership.revoke("two")
     proxy.rule = None
     assert (await two.first.membership.revoke("two")).id == two.second.id
+    await two.first.sync.sync_now()
+    assert (await two.first.verified())[0] == n + 1  # its mark: who hides it hides a row
     await two.first.remember("under the new key")
     await two.first.sync.sync_now()
     after = await roster(two.first)

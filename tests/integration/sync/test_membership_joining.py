@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from nacl.public import PrivateKey
 from nacl.signing import SigningKey
-from sync_devices import Devices, SyncDevice
+from sync_devices import MARK, Devices, SyncDevice
+from sync_pair import agree, lose_the_roster_answer
 from sync_proxy import PULL, Answer, Call, SyncProxy, signed_head
 
 from memory_manager.base.times import now_ms
+from memory_manager.sync.engine.errors import SyncUnreachable
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import roster_log, state
 from memory_manager.sync.membership.errors import (
@@ -268,7 +270,7 @@ async def test_a_server_with_another_log_than_the_greeter_saw_lets_nobody_join(
     first = await made.found(server, proxy.url)
     await first.remember_many(3)
     await first.sync.sync_now()
-    assert (await first.verified())[0] == 3
+    assert (await first.verified())[0] == MARK + 3
     second = await made.new("second")
     handle, _ = await first.membership.look_at_offer(await ask(second, proxy.url))
     await first.membership.let_in(handle)
@@ -298,3 +300,21 @@ async def test_a_second_try_after_a_lost_welcome_needs_no_second_add(
     await first.membership.let_in(handle)
     assert await second.membership.look_for_welcome() is not None
     assert len(await hashes(first)) == 2
+
+
+async def test_the_others_hear_the_name_of_a_device_whose_entry_was_answered_by_nobody(
+    server: RunningServer, proxy: SyncProxy, made: Devices
+) -> None:
+    first = await made.found(server, proxy.url)
+    second = await made.join(first, proxy.url, "two")
+    third = await made.new("three")
+    handle, _ = await first.membership.look_at_offer(await ask(third, proxy.url, "three"))
+    proxy.rule = lose_the_roster_answer
+    with pytest.raises(SyncUnreachable):
+        await first.membership.let_in(handle)
+    proxy.rule = None
+    await first.membership.let_in(handle)
+    await first.sync.sync_now()
+    await agree(second)
+    names = {view.id: view.name for view in (await second.membership.devices())[0]}
+    assert names[third.id] == "three"

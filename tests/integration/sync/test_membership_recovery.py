@@ -98,6 +98,18 @@ async def test_words_alone_bring_everything_back_and_shut_the_lost_device_out(
     assert (await back.store.read(roster_log.load)).epoch == 3  # type: ignore[union-attr]
 
 
+async def test_a_device_that_changed_nothing_is_known_by_its_name_after_a_recovery(
+    server: RunningServer, made: Devices
+) -> None:
+    lost, member = await with_words(server, made)
+    back = await made.new("back")
+    await recover(back, server.url, member.vault)
+    await back.sync.sync_now()
+    names = {view.id: view.name for view in (await back.membership.devices())[0]}
+    assert (names[lost.id], names[back.id]) == ("one", "back")
+    assert (await back.membership.revoke("one")).id == lost.id
+
+
 async def test_the_other_devices_are_asked_about_a_recovery(
     server: RunningServer, made: Devices
 ) -> None:

@@ -14,6 +14,10 @@ _SAID: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "The registration token is wrong, used up or older than a week.",
             "Make one where the server runs: memlocket server token --data FOLDER",
         ),
+        "VAULT_EXISTS": (
+            "The server has what an earlier attempt founded, and it was used since.",
+            "Run it again to found another one, with a new registration token.",
+        ),
         "LOGIN": (
             "The server does not know this device or this vault, or it answers under another"
             " address than the one its owner gave it.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_manager.base.identifiers import memory_id_from_bytes
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import copies, keybag, roster_log, state
+from memory_manager.sync.ledger import copies, kept_founding, keybag, roster_log, state
 from memory_manager.sync.ledger.journal import SyncJournal, seal_forgetting
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire.roster import Roster, SignedEntry, roster_of
@@ -72,6 +72,7 @@ def turn_on(
     roster_log.put(connection, chain, 0)
     for epoch, key in keys.items():
         keybag.put(transaction, epoch, key)
+    kept_founding.forget(transaction)
     journal.look_again()
     state.reached(transaction)
     return state.require(connection)

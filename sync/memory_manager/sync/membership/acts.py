@@ -102,7 +102,7 @@ async def _say_goodbye(desk: Desk) -> bool:
 
     try:
         await desk.pull_first()  # what was written here reaches the others first
-        return await desk.post(build, mark=False)
+        return await desk.post(build)
     except SyncRefused as error:
         if error.reason is not SyncCode.REVOKED_DEVICE:
             raise
@@ -124,42 +124,51 @@ async def announce_grant_key(desk: Desk, public_key: bytes | None) -> bool:
     return await desk.post(build)
 
 
-async def replace_words(desk: Desk, paper: PaperDevice) -> bool:
-    """Make these recovery words the ones that recover the vault; earlier ones are revoked.
+async def replace_words(desk: Desk, paper: PaperDevice | None) -> bool:
+    """Make these recovery words the ones that recover the vault, or none; others are revoked.
 
     False when they were already the only ones.
     """
     with kdf.KeyMaterial() as held:
-
-        async def enrol(now: Standing) -> SignedEntry | None:
-            known = now.roster.members.get(paper.keys.device)
-            if known is not None and known.is_active:
-                return None
-            if known is not None:
-                raise NotFound("These words were revoked; make new ones.")
-            present = (await desk.new_rotation(now, held)).previous
-            if present is None:
-                raise RosterMoved("This device has not received the present key yet.")
-            return roster_entries.add_paper(now.roster, desk.signer(now), paper, present)
-
-        added = await desk.post(enrol)
-
-        async def revoke_others(now: Standing) -> SignedEntry | None:
-            old = next(
-                (
-                    member
-                    for member in now.roster.active()
-                    if member.role is Role.RECOVERY and member.id != paper.keys.device
-                ),
-                None,
-            )
-            if old is None:
-                return None
-            rotation = await desk.new_rotation(now, held)
-            signer = desk.signer(now)
-            return roster_entries.revoke(now.roster, signer, old.id, _NOTHING_WRITTEN, rotation)
-
+        added = paper is not None and await _add_words(desk, paper, held)
+        kept = None if paper is None else paper.keys.device
         revoked = False
-        while await desk.post(revoke_others):
+        while await _revoke_words(desk, kept, held):
             revoked = True
     return added or revoked
+
+
+async def _add_words(desk: Desk, paper: PaperDevice, held: kdf.KeyMaterial) -> bool:
+    async def build(now: Standing) -> SignedEntry | None:
+        known = now.roster.members.get(paper.keys.device)
+        if known is not None and known.is_active:
+            return None
+        if known is not None:
+            raise NotFound("These words were revoked; make new ones.")
+        present = (await desk.new_rotation(now, held)).previous
+        if present is None:
+            raise RosterMoved("This device has not received the present key yet.")
+        return roster_entries.add_paper(now.roster, desk.signer(now), paper, present)
+
+    return await desk.post(build)
+
+
+async def _revoke_words(desk: Desk, kept: bytes | None, held: kdf.KeyMaterial) -> bool:
+    """One set of words that is not the kept one; False when there is none."""
+
+    async def build(now: Standing) -> SignedEntry | None:
+        old = next(
+            (
+                member
+                for member in now.roster.active()
+                if member.role is Role.RECOVERY and member.id != kept
+            ),
+            None,
+        )
+        if old is None:
+            return None
+        rotation = await desk.new_rotation(now, held)
+        signer = desk.signer(now)
+        return roster_entries.revoke(now.roster, signer, old.id, _NOTHING_WRITTEN, rotation)
+
+    return await desk.post(build)

@@ -117,13 +117,11 @@ class Desk:
         if entries:
             await self.write(lambda transaction: follow(transaction, entries, secrets))
 
-    async def post(
-        self, build: Callable[[Standing], Awaitable[SignedEntry | None]], *, mark: bool = True
-    ) -> bool:
+    async def post(self, build: Callable[[Standing], Awaitable[SignedEntry | None]]) -> bool:
         """Sign with ``build``, post, take in; again from the new state when another was faster.
 
         ``build`` may find that nothing is left to do and give None: then False. RosterMoved after
-        some attempts. With ``mark`` our log names the new entry at once.
+        some attempts.
         """
         for _ in range(ATTEMPTS):
             await self.catch_up()
@@ -140,8 +138,7 @@ class Desk:
                     continue
                 raise
             await self.take_in((entry,))
-            if mark:
-                await self.sync.roster_changed_here()
+            self.sync.hint()
             return True
         raise RosterMoved
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import keybag, roster_log
+from memory_manager.sync.ledger import keybag, marks, roster_log
 from memory_manager.sync.membership.epoch_keys import collect_keys
 from memory_manager.sync.wire import canonical, labels
 from memory_manager.sync.wire.log import ENTRY_BYTES
@@ -31,6 +31,8 @@ def follow(
 ) -> Roster:
     """Verify and store entries that follow our chain, and keep every key they let us read.
 
+    Where this device signed one of them, a mark of our log names it at once (sync.md 4.3): whoever
+    leaves out the entry would have to leave out that row. One that leaves writes no more.
     SyncRefused, and nothing is stored, for an entry that does not hold (ROSTER_FORK for another one
     at a position that is taken) and for a key that is not what the roster names (WRONG_KEY).
     """
@@ -44,6 +46,9 @@ def follow(
             held.keep(vrk)
             if epoch not in known:
                 keybag.put(transaction, epoch, vrk)
+    us = roster.members.get(secrets.device)
+    if us is not None and us.is_active and any(_is_by(entry, us.id) for entry in entries):
+        marks.write_mark(transaction)
     return roster
 
 
@@ -98,6 +103,10 @@ def settle_fork(ours: Sequence[SignedEntry], theirs: Sequence[SignedEntry]) -> F
             raise SyncRefused(SyncCode.ROSTER_FORK)
         return ForkWinner.OURS if our.hash < their.hash else ForkWinner.THEIRS
     return None
+
+
+def _is_by(entry: SignedEntry, device: bytes) -> bool:
+    return bool(canonical.decode(entry.document)["by"] == device.hex())
 
 
 def _is_rotation(entry: SignedEntry) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from memory_manager.base.errors import InvalidInput
+from memory_manager.base.errors import InvalidInput, MemlocketError
 from memory_manager.sync.engine import own_state
 from memory_manager.sync.engine.answers import Created
 from memory_manager.sync.engine.client import SyncClient
@@ -18,16 +18,17 @@ from memory_manager.sync.engine.errors import (
     SyncUnreachable,
 )
 from memory_manager.sync.errors import ServerKeyChanged, SyncCode, SyncRefused
-from memory_manager.sync.ledger import device_names, state
+from memory_manager.sync.ledger import device_names, kept_founding, marks, state
 from memory_manager.sync.ledger.founding import enrol_again, turn_on
-from memory_manager.sync.membership import roster_entries
+from memory_manager.sync.ledger.kept_founding import KeptFounding
+from memory_manager.sync.membership import acts, roster_entries
 from memory_manager.sync.membership.desk import Desk
 from memory_manager.sync.membership.errors import SyncAlreadyOn
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
 from memory_manager.sync.wire import labels
 from memory_manager.sync.wire.enrolment import NO_GRANT_KEY, NewKeys
 from memory_manager.sync.wire.log import FIRST_GLOBAL_HEAD, ServerHead, server_head_verifies
-from memory_manager.sync.wire.roster import SignedEntry
+from memory_manager.sync.wire.roster import Role, SignedEntry
 from memory_manager.vault import kdf
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 NOT_YET_HINT: Final = (
     "Check the address and its port, and whether the server runs; then run this again."
 )
+NOT_LIKE_THIS: Final = (
+    "This memory is shared now, as an earlier attempt asked for it: the recovery words and the"
+    " passphrase of this one did not get through."
+)
+NOT_LIKE_THIS_HINT: Final = "Once it answers: memlocket sync words, and memlocket sync grant-key"
 KEY_DIGITS: Final = 2 * labels.HASH_BYTES
 
 
@@ -150,34 +156,83 @@ async def found_vault(
 
     SyncRefused(SERVER_KEY) when the server is not the one that was named, RegistrationRefused for
     a token that is none; ``registration_token`` is empty where the server lets everybody in.
+    Repeated after an answer that never came, it goes on with the vault that the server has.
     """
     await require_off(desk)
     keys = own_keys(desk, grant)
     with kdf.KeyMaterial() as held:
-        vrk = held.keep(kdf.new_key())
-        signer = Signer(keys.device, desk.secrets.signing_key())
-        vault, genesis = roster_entries.genesis(signer, keys, paper, vrk)
         async with visiting(desk, address) as client:
             server_key = await named_key(client, address)
-            created = await _created(client, registration_token, genesis)
-        empty = created.head.value
+            founding, again = await _kept(desk, server_key, keys, paper)
+            held.keep(founding.vrk)
+            created = await _created(desk, client, registration_token, founding, again)
+        vault, empty = founding.vault, created.head.value
         if created.server_key != server_key or not server_head_verifies(
             vault, empty, created.head.signature, server_key
         ):
             raise SyncRefused(SyncCode.SERVER_KEY)
         if (created.vault, empty.n, empty.g) != (vault, 0, FIRST_GLOBAL_HEAD):
             raise SyncRefused(SyncCode.ROLLBACK)
-        return await become_member(
-            desk, address, server_key, vault, (genesis,), {1: vrk}, {keys.device: name}
+        member = await become_member(
+            desk,
+            address,
+            server_key,
+            vault,
+            (founding.genesis,),
+            {1: founding.vrk},
+            {keys.device: name},
+            mark=True,
         )
+    if again:
+        await _as_asked_now(desk, grant, paper)
+    return member
 
 
-async def _created(client: SyncClient, registration_token: str, genesis: SignedEntry) -> Created:
+async def _kept(
+    desk: Desk, server_key: bytes, keys: NewKeys, paper: PaperDevice | None
+) -> tuple[KeptFounding, bool]:
+    """What to ask this server for, and whether it was asked before: then the very same again.
+
+    It is in the vault before the server hears of it. Another server gets another vault.
+    """
+    before = await desk.sync.store.read(
+        lambda connection: kept_founding.read(connection, server_key)
+    )
+    if before is not None:
+        return before, True
+    vrk = kdf.new_key()
+    signer = Signer(keys.device, desk.secrets.signing_key())
+    vault, genesis = roster_entries.genesis(signer, keys, paper, vrk)
+    founding = KeptFounding(server_key, vault, genesis, vrk)
+    await desk.write(lambda transaction: kept_founding.put(transaction, founding))
+    return founding, False
+
+
+async def _created(
+    desk: Desk, client: SyncClient, registration_token: str, founding: KeptFounding, again: bool
+) -> Created:
     try:
-        return await client.create_vault(registration_token, genesis)
+        return await client.create_vault(registration_token, founding.genesis)
     except SyncServerRefused as error:
-        if error.reason == "REGISTRATION":
+        no_token, used = error.reason == "REGISTRATION", error.reason == "VAULT_EXISTS"
+        if used or (no_token and not again):  # nothing at the server waits for this device
+            await desk.write(kept_founding.forget)
+        if no_token:
             raise RegistrationRefused(error.status) from None
+        raise
+
+
+async def _as_asked_now(desk: Desk, grant: bytes | None, paper: PaperDevice | None) -> None:
+    """The words and the grant key of this attempt, where the first one was made with others."""
+    roster = (await desk.standing()).roster
+    words = {member.id for member in roster.active() if member.role is Role.RECOVERY}
+    try:
+        if words != ({paper.keys.device} if paper else set()):
+            await acts.replace_words(desk, paper)
+        if grant not in (None, roster.members[desk.secrets.device].grant):
+            await acts.announce_grant_key(desk, grant)
+    except MemlocketError as error:
+        error.message, error.hint = NOT_LIKE_THIS, NOT_LIKE_THIS_HINT
         raise
 
 
@@ -191,10 +246,12 @@ async def become_member(
     called: Mapping[bytes, str],
     *,
     expected: ServerHead | None = None,
+    mark: bool = False,
 ) -> Enrolled:
     """Write the first rows of the ledger, or go on in it, and start syncing; local rows are sealed.
 
-    ``expected`` is a head that the log has to come to.
+    ``expected`` is a head that the log has to come to. ``mark``: this device changed the list, and
+    its first row says so, and how it is called.
     """
     connection = address.connection(server_key)
 
@@ -215,6 +272,8 @@ async def become_member(
         else:
             raise SyncAlreadyOn("This vault belongs to another shared memory.")
         device_names.put(transaction, called)
+        if mark:
+            marks.write_mark(transaction)
         if expected is not None:
             own_state.expect(transaction, expected)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memory_manager.sync.ledger import device_names, roster_log, state
+from memory_manager.sync.ledger import device_names, marks, roster_log, state
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.membership import acts, recovering
 from memory_manager.sync.membership.approving import Doorkeeper
@@ -192,8 +192,9 @@ class Membership:
 
         def store(transaction: Transaction) -> None:
             device_names.put(transaction, {member.id: name})
+            if not state.must_enrol_again(transaction.connection):
+                marks.write_mark(transaction)  # tells the others
 
         await self._desk.write(store)
-        if not await self._desk.sync.store.read(state.must_enrol_again):
-            await self._desk.sync.roster_changed_here()  # the mark tells the others
+        self._desk.sync.hint()
         return member.id

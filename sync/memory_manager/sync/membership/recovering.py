@@ -15,7 +15,7 @@ from memory_manager.base.errors import InvalidInput
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import NothingToConfirm, SyncOff, SyncServerRefused
-from memory_manager.sync.ledger import device_names, keybag, state
+from memory_manager.sync.ledger import device_names, keybag, marks, state
 from memory_manager.sync.ledger.founding import enrol_again
 from memory_manager.sync.membership import roster_entries
 from memory_manager.sync.membership.chain import entries_after
@@ -110,11 +110,9 @@ async def recover(
             held.keep(vrk)
         if roster.epoch not in epochs:
             raise RecoveryRefused("The words do not open the present key of this vault.")
-        member = await become_member(
-            desk, address, server_key, lost.vault, chain, epochs, called, expected=seen
+        return await become_member(
+            desk, address, server_key, lost.vault, chain, epochs, called, expected=seen, mark=True
         )
-    await desk.sync.roster_changed_here()
-    return member
 
 
 async def _added(
@@ -216,7 +214,6 @@ async def renew(desk: Desk, *, grant: bytes | None) -> Enrolled:
         old_secrets.wipe()
     await _go_on(desk, chain, standing)
     await desk.sync.connect(connection)
-    await desk.sync.roster_changed_here()
     return Enrolled(
         standing.state.vault, desk.secrets.device, connection.url, connection.server_key
     )
@@ -282,5 +279,6 @@ async def _go_on(desk: Desk, chain: tuple[SignedEntry, ...], before: Standing) -
             enrol_again(transaction, desk.journal, chain=chain, keys=epochs)
         if old in before.names:
             device_names.put(transaction, {device: before.names[old]})
+        marks.write_mark(transaction)
 
     await desk.write(adopt)

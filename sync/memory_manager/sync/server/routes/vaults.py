@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -19,9 +20,10 @@ from memory_manager.sync.server.call import (
     signed_entry,
 )
 from memory_manager.sync.server.errors import Malformed, NotADevice
-from memory_manager.sync.server.refusals import VaultUnknown
+from memory_manager.sync.server.refusals import RegistrationUnknown, VaultExists, VaultUnknown
 from memory_manager.sync.server.registration import registration_hash
 from memory_manager.sync.server.routes.auth import check_login
+from memory_manager.sync.server.storage import VaultState
 from memory_manager.sync.wire.canonical import decode, hex_bytes
 from memory_manager.sync.wire.labels import ID_BYTES
 from memory_manager.sync.wire.log import LOGIN_ACTION_DELETE
@@ -29,7 +31,11 @@ from memory_manager.sync.wire.roster import Role, Roster, SignedEntry, found
 
 
 async def create(call: Call) -> web.StreamResponse:
-    """A new vault, for a registration token that is good; the same genesis again is no error."""
+    """A new vault, for a registration token that is good.
+
+    Asked once more it answers as before, without a token: the first answer may have been lost.
+    VaultExists once the vault is not as it was founded; members have better ways to ask then.
+    """
     asked = call.json()
     host = call.host
     genesis = signed_entry(asked)
@@ -37,9 +43,24 @@ async def create(call: Call) -> web.StreamResponse:
     try:
         state = await host.storage.vault(roster.vault)
     except VaultUnknown:
-        token = None
-        if not host.settings.open_registration:
-            token = registration_hash(member_text(asked, "registration_token"))
+        state = await _create(call, asked, genesis, roster)
+    if (state.head.n, state.roster_head) != (0, genesis.hash):
+        raise VaultExists
+    document = {
+        "vault": roster.vault.hex(),
+        "server_key": host.key.public.hex(),
+        "head": host.head_json(roster.vault, state.head),
+    }
+    return json_answer(document, status=201)
+
+
+async def _create(
+    call: Call, asked: Mapping[str, Any], genesis: SignedEntry, roster: Roster
+) -> VaultState:
+    host, token = call.host, None
+    if not host.settings.open_registration:
+        token = registration_hash(member_text(asked, "registration_token"))
+    try:
         await host.storage.create_vault(
             roster.vault,
             genesis,
@@ -47,13 +68,12 @@ async def create(call: Call) -> web.StreamResponse:
             now_ms=host.clock_ms(),
             registration=token,
         )
-        state = await host.storage.vault(roster.vault)
-    document = {
-        "vault": roster.vault.hex(),
-        "server_key": host.key.public.hex(),
-        "head": host.head_json(roster.vault, state.head),
-    }
-    return json_answer(document, status=201)
+    except (RegistrationUnknown, VaultExists) as refused:
+        try:  # the same call once more, which was faster than this one
+            return await host.storage.vault(roster.vault)
+        except VaultUnknown:
+            raise refused from None
+    return await host.storage.vault(roster.vault)
 
 
 async def delete(call: Call) -> web.StreamResponse:
