@@ -134,21 +134,19 @@ _KEPT: Final[set[str]] = set()  # characters met that look like themselves
 _CONTROLS: Final = [chr(code) for code in (*range(32), 127) if chr(code) not in _SAFE_CONTROLS]
 
 
-def normalised(text: str, marks: bytes) -> View | None:
+def normalised(text: str, data: bytes, marks: bytes) -> View | None:
     """Look-alikes folded, invisible characters and terminal codes dropped; None if unchanged.
 
-    ``marks`` are the kinds of the characters of the text.
+    ``data`` is the text in UTF-8, ``marks`` are the kinds of its characters.
     """
-    plain = text.isascii()
-    odd: set[str] = set()
-    if has_controls(marks):
-        odd = {control for control in _CONTROLS if control in text}
-    elif plain:
+    controls = has_controls(marks)
+    if not controls and data.isascii():
         return None
-    if not plain:
-        foreign = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-        odd.update(foreign.decode("utf-8", "surrogatepass"))
-    odd -= _KEPT
+    foreign = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    # not -=, which would go through all that is kept
+    odd = set(foreign) - _KEPT
+    if controls:
+        odd.update(control for control in _CONTROLS if control in text)
     if not odd:
         return None
     folds = {character: folded for character in odd if (folded := _fold(character)) != character}
@@ -306,13 +304,31 @@ def _spaced(text: str) -> list[Edit]:
     ]
 
 
-def joined(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> View | None:
+def joined(
+    text: str, spans: Sequence[tuple[int, int]], marks: bytes, *, breaks: bool = True
+) -> View | None:
     """Tokens cut by a line break, string concatenation or blanks put together; None if none look
     so.
 
-    ``spans`` are the long runs of the text, ``marks`` the kinds of its characters.
+    ``spans`` are the long runs of the text, ``marks`` the kinds of its characters; ``breaks`` is
+    False where it is known that nothing but blanks cuts a token.
     """
     edits = _spaced(text) if has_row_of_singles(marks) else []
+    if breaks:
+        edits += _broken(text)
+    edits += _single_blanks(text, spans, marks)
+    if not edits:
+        return None
+    edits.sort()
+    disjoint: list[Edit] = []
+    for edit in edits:
+        if not disjoint or edit[0] >= disjoint[-1][1]:
+            disjoint.append(edit)
+    return View(text, disjoint)
+
+
+def _broken(text: str) -> Iterator[Edit]:
+    """Line breaks and what concatenates strings inside what could be one token."""
     for first, literal, pattern in _BREAKS:
         # one character is looked for much faster than two
         if first not in text or literal not in text:
@@ -324,16 +340,7 @@ def joined(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> View | 
             if text[start - 1 : start] in _TAIL and halves_of_token(
                 text[max(0, start - _REACH) : start], text[end : end + _REACH]
             ):
-                edits.append((start, end, ""))
-    edits += _single_blanks(text, spans, marks)
-    if not edits:
-        return None
-    edits.sort()
-    disjoint: list[Edit] = []
-    for edit in edits:
-        if not disjoint or edit[0] >= disjoint[-1][1]:
-            disjoint.append(edit)
-    return View(text, disjoint)
+                yield start, end, ""
 
 
 def _line_end(text: str, newline: int) -> int:
