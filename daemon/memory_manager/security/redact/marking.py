@@ -54,16 +54,17 @@ def has_row_of_singles(marks: bytes) -> bool:
     return _ROW_OF_SINGLES.search(marks) is not None
 
 
-def words_beside(marks: bytes, spans: Iterable[tuple[int, int]]) -> list[int]:
-    """The places right before and behind the long runs ``spans`` where ``LONG_WORD`` characters
+def words_beside(text: str, marks: bytes, spans: Iterable[tuple[int, int]]) -> list[int]:
+    """The blanks right before and behind the long runs ``spans`` where ``LONG_WORD`` characters
     of another token follow.
     """
     found: list[int] = []
     follows = marks.startswith
     for start, end in spans:
-        if start > LONG_WORD and follows(_WORD_OF_MARKS, start - 1 - LONG_WORD):
-            found.append(start - 1)
-        if follows(_WORD_OF_MARKS, end + 1):
+        if start > LONG_WORD and text[start - 1] == " ":
+            if follows(_WORD_OF_MARKS, start - 1 - LONG_WORD):
+                found.append(start - 1)
+        if text[end : end + 1] == " " and follows(_WORD_OF_MARKS, end + 1):
             found.append(end)
     return found
 

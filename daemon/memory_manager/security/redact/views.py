@@ -352,9 +352,7 @@ def _line_end(text: str, newline: int) -> int:
 
 def _single_blanks(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> Iterator[Edit]:
     """Blanks beside a long run, when both neighbours hold digits and letters."""
-    for blank in words_beside(marks, spans):
-        if text[blank] != " ":
-            continue
+    for blank in words_beside(text, marks, spans):
         left = _token_end(text[max(0, blank - _REACH) : blank])
         right = _token_start(text[blank + 1 : blank + 1 + _REACH])
         if len(left) >= LONG_WORD and len(right) >= LONG_WORD:
