@@ -154,6 +154,8 @@ def test_the_native_gate_says_what_may_be_left_out() -> None:
         assert "pat" not in anchors.find_anchors("a path and a Pattern").seen
         assert "pat" in anchors.find_anchors("MY_PAT or githubPat").seen
         assert anchors.find_anchors("to\u212aen is here").seen >= {"token"}
+        assert not anchors.find_anchors("the server said HTTP 404").seen
+        assert "http " in anchors.find_anchors("try http -a bob").seen
     finally:
         anchors.use_portable_tier()
     assert all(anchors.find_anchors("We moved.").may(trigger) for trigger in Trigger)
@@ -200,7 +202,7 @@ def test_a_reading_that_differs_by_commas_only_is_told_from_others() -> None:
         data = marking.utf8(text)
         view = views.normalised(text, data, marking.marked(data))
         assert view is not None
-        assert views.is_comma_fold(text, view) is only
+        assert view.only_commas is only
     found = anchors.find_anchors("备注，token：x").on("备注,token：x")
     assert list(found.labels()) == [(3, "token")]
     assert found.lowered == "备注,token：x"

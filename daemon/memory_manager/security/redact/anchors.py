@@ -132,7 +132,8 @@ class Found:
 class NativeFound(Found):
     """The same from the native gate; places are looked up when they are asked for.
 
-    ``seen`` and ``vendors`` leave out the literals of vendors none of whose rules can match.
+    ``seen`` and ``vendors`` leave out the literals of vendors none of whose rules can match, and
+    ``seen`` those that are not written as their reader wants them.
     """
 
     __slots__ = ("_data", "_ends", "_events", "_possible", "_triggers")
@@ -214,6 +215,7 @@ _CONTENT: Final = native.Content(
     tuple(anchor in _LABELS or anchor in HINTS for anchor in ANCHORS),
     _IS_GATED_WHOLE,
     _IS_PLACED,
+    tuple(anchor in commands.AS_WRITTEN for anchor in ANCHORS),
     PATTERNS,
 )
 # nothing of it depends on the text

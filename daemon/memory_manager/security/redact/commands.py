@@ -248,5 +248,7 @@ def command_lines(text: str, seen: Set[str]) -> Iterator[Hit]:
                 yield Hit(*found.span(1), "cli-credential", Severity.CREDENTIAL, 1)
 
 
+AS_WRITTEN: Final = frozenset({"http ", "https "})
+"""Hints that nothing is read for where they stand in capitals: ``HTTP 404`` is no command."""
 STARTERS: Final = _USER_HINTS | _COMMAND_HINTS
 """Without one of these the reader above finds nothing."""

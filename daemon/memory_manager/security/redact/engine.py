@@ -90,7 +90,7 @@ def scan(text: str, budget: Budget) -> list[Hit]:
     base = text
     if folded is not None:
         base = folded.text
-        if not views.is_comma_fold(text, folded):
+        if not folded.only_commas:
             hits += _mapped(folded, scan_view(base, budget))
         elif found.is_nothing:
             budget.charge(len(base))

@@ -32,7 +32,8 @@ _DIGEST_BYTES: Final = 32
 @dataclasses.dataclass(frozen=True, slots=True)
 class Content:
     """What a database looks for; ``wanted`` says which anchors are needed beside their rules,
-    ``whole`` which of them as words of their own only, ``placed`` of which all places are.
+    ``whole`` which of them as words of their own only, ``placed`` of which all places are,
+    ``written`` which of them only as they are written.
     """
 
     rules: Sequence[Rule]
@@ -40,6 +41,7 @@ class Content:
     wanted: Sequence[bool]
     whole: Sequence[bool]
     placed: Sequence[bool]
+    written: Sequence[bool]
     triggers: Sequence[tuple[Trigger, str]]
 
 
@@ -164,11 +166,13 @@ def _expressions(package: Any, content: Content) -> tuple[list[bytes], list[int]
     forms = _forms_of({character for character in foreign if not character.isascii()})
     for number, anchor in enumerate(content.anchors):
         if content.wanted[number]:
-            expressions.append(
-                label_places.expression(anchor)
-                if content.whole[number]
-                else b"(?i:" + b"".join(forms.get(c) or _quoted(c) for c in anchor) + b")"
-            )
+            if content.whole[number]:
+                expressions.append(label_places.expression(anchor))
+            elif content.written[number]:
+                expressions.append(_quoted(anchor))
+            else:
+                folded = b"".join(forms.get(c) or _quoted(c) for c in anchor)
+                expressions.append(b"(?i:" + folded + b")")
             numbers.append(first + number)
             if content.placed[number]:
                 everywhere.add(first + number)

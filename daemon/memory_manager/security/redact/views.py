@@ -29,7 +29,14 @@ Edit = tuple[int, int, str]
 
 
 class View:
-    """A text derived from a parent by disjoint, ordered edits."""
+    """A text derived from a parent by disjoint, ordered edits.
+
+    ``only_commas``: it differs from the parent only by plain commas for wide ones. A comma stands
+    in no literal, and a rule whose body may hold one is told by its literals, so the gate says of
+    such a reading what it says of the text itself.
+    """
+
+    only_commas = False
 
     def __init__(self, parent: str, edits: Iterable[Edit], base: View | None = None) -> None:
         parts: list[str] = []
@@ -82,6 +89,8 @@ class View:
         return start, end
 
 
+COMMA: Final = "\uff0c"
+_ONLY_COMMAS: Final = {COMMA}
 _CONFUSABLE: Final = dict(
     zip(
         "АВЕЅІЈКМНОРСТУХЬаесіјѕорхуһԁԛԝвкмнтгпΑΒΕΖΗΙΚΜΝΟΡΤΥΧαειικνορτυχƖǀ‐‑‒–—−﹣⁃․⁄∕։׃∶ꓸˍ",
@@ -149,6 +158,10 @@ def normalised(text: str, data: bytes, marks: bytes) -> View | None:
         odd.update(control for control in _CONTROLS if control in text)
     if not odd:
         return None
+    if odd == _ONLY_COMMAS:
+        view = View(text.replace(COMMA, ","), ())
+        view.only_commas = True
+        return view
     folds = {character: folded for character in odd if (folded := _fold(character)) != character}
     if len(_KEPT) < MAX_KEPT:
         _KEPT.update(odd - folds.keys())
@@ -163,18 +176,6 @@ def normalised(text: str, data: bytes, marks: bytes) -> View | None:
     else:
         text = text.translate({ord(c): folded for c, folded in replaced.items()})
     return View(text, edits)
-
-
-COMMA: Final = "\uff0c"
-
-
-def is_comma_fold(text: str, folded: View) -> bool:
-    """Whether ``folded`` differs from the text it is of only by plain commas for wide ones.
-
-    A comma stands in no literal, and a rule whose body may hold one is told by its literals, so the
-    gate says of such a reading what it says of the text itself.
-    """
-    return COMMA in text and text.replace(COMMA, ",") == folded.text
 
 
 def _resized(text: str, folds: Mapping[str, str]) -> list[Edit]:
