@@ -157,7 +157,9 @@ class NativeFound(Found):
         self.seen = frozenset([ANCHORS[number] for _, number in self._ends])
 
     def on(self, text: str) -> Found:
-        return NativeFound(text, self._data, self._events)
+        found = NativeFound(text, self._data, self._events)
+        found._matches = self._matches
+        return found
 
     @property
     def has_vendors(self) -> bool:
@@ -184,7 +186,7 @@ class NativeFound(Found):
     def labels(self) -> Iterator[tuple[int, str]]:
         if not self._matches:
             self._matches = self._label_places()
-        yield from super().labels()
+        return super().labels()
 
     def _label_places(self) -> list[Match]:
         labels = [(end, number) for end, number in self._ends if _IS_LABEL[number]]

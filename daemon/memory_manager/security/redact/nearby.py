@@ -80,6 +80,7 @@ _SQL_LITERAL: Final = late(
     r"\s{0,20}(?:N?'([^'\n]{0,400})'|[^',()]{0,200}(?:\([^()]{0,80}\))?)\s{0,20}([,)])"
 )
 _DELIMITERS: Final = ("|", "\t", ";", ",")
+_NOT_IN_HEADER: Final = late(r"[\d=:(){}<>]")
 
 
 def next_telling(text: str, start: int, stop: int) -> int:
@@ -169,6 +170,8 @@ def values_in_column(text: str, start: int, end: int, family: Family) -> list[Sp
     line_start = text.rfind("\n", max(0, start - 400), start) + 1
     line_end = text.find("\n", end, end + 400)
     if line_end < 0 or (line_start == 0 and start > 400):
+        return []
+    if _NOT_IN_HEADER.search(text, line_start, line_end) is not None:
         return []
     header = text[line_start:line_end]
     delimiter = next((d for d in _DELIMITERS if d in header), None)
