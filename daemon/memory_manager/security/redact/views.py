@@ -152,12 +152,12 @@ def normalised(text: str, data: bytes, marks: bytes) -> View | None:
     if not controls and data.isascii():
         return None
     foreign = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    if not controls and _KEPT.issuperset(foreign):
+        return None
     # not -=, which would go through all that is kept
     odd = set(foreign) - _KEPT
     if controls:
         odd.update(control for control in _CONTROLS if control in text)
-    if not odd:
-        return None
     if odd == _ONLY_COMMAS:
         view = View(text.replace(COMMA, ","), ())
         view.only_commas = True
