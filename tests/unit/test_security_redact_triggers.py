@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 
-from secrets_generator import TOKENS, Maker, mnemonic
+from secrets_generator import LABELLED, TOKENS, Maker, mnemonic
 from secrets_generator_draw import Draw
 from secrets_generator_harmless import harmless
 
 from memory_manager.security.redact import (
     anchors,
     bip39_words,
+    credential_files,
     label_places,
     labels,
     marking,
@@ -39,7 +40,7 @@ def _texts() -> list[str]:
 
 
 def test_a_row_of_words_of_a_seed_phrase_has_its_trigger() -> None:
-    pattern = re.compile(PATTERNS[Trigger.WORDS].encode())
+    pattern = re.compile(next(p for trigger, p in PATTERNS if trigger is Trigger.WORDS).encode())
     assert all(re.fullmatch(SEED_WORD, word) for word in bip39_words.WORDS)
     for between in (" ", ", ", "\n- ", " 7. ", "\u3000", '", "'):
         for size in (12, 24):
@@ -49,22 +50,80 @@ def test_a_row_of_words_of_a_seed_phrase_has_its_trigger() -> None:
     assert not pattern.search(b"the port of the service and the name of the host for the log " * 9)
 
 
+def _triggered(trigger: Trigger, text: str) -> bool:
+    data = marking.utf8(text)
+    return any(re.search(p.encode(), data) for wanted, p in PATTERNS if wanted is trigger)
+
+
+BREAKS = (
+    "\n", "\r\n", " \\\n\t",
+    " \t\r\n  > > ", "\n| ", "\n*  ", '" + "', "' \\\n '", '" || "', '"\n"',
+    "\\n  ", "*/ /*", "--><!--", '"."', "' <> '", '" &\r\n"',
+)  # fmt: skip
+
+
+def test_a_token_that_is_cut_has_the_trigger_of_breaks() -> None:
+    make = Maker("breaks")
+    cut = 0
+    for draw in TOKENS.values():
+        token = draw(make).text
+        for between in BREAKS:
+            for half in (3, len(token) // 2, len(token) - 4):
+                text = f"é {token[:half]}{between}{token[half:]} ."
+                marks = marking.marked(marking.utf8(text))
+                spans = marking.marked_runs(marks)
+                whole = views.joined(text, spans, marks)
+                blanks = views.joined(text, spans, marks, breaks=False)
+                if whole is not None and (blanks is None or blanks.text != whole.text):
+                    cut += 1
+                    assert _triggered(Trigger.BREAKS, text), text
+    assert cut > 5 * len(TOKENS)
+    assert not _triggered(Trigger.BREAKS, "- The port is 80.\n- It's `here`, isn't it?\n\n* No.")
+
+
+def test_addresses_with_users_and_lines_of_passwords_have_their_triggers() -> None:
+    for text in ("https://bob:x@host", "postgres://ü:p(w@[::1]", "x://token@y"):
+        assert _triggered(Trigger.USERINFO, text)
+    assert not _triggered(Trigger.USERINFO, "https://host/a@b and c@d")
+    for text in ("host:5432:db:bob:S3cr3tPw9x", "*:*:db:größe:S3cr3tPw9x", "h:80:数据:b:S3cr3tPw9"):
+        assert list(credential_files.pgpass_lines(text))
+        assert _triggered(Trigger.PGPASS, text)
+    assert not _triggered(Trigger.PGPASS, "at 12:30: the host:port of a:b")
+
+
+def test_the_native_gate_tells_the_places_of_labels() -> None:
+    make = Maker("places")
+    texts = [text for _, text in harmless(Draw("places"))]
+    texts += [labelled(make).text for labelled in LABELLED.values()]
+    before = ("", "Größe, 数据 ", "İ ", "\ud800 TOKENS tokentoken ")
+    texts = [start + text for text in texts for start in before]
+    portable = [list(anchors.find_anchors(text).labels()) for text in texts]
+    assert anchors.use_native_database(anchors.compile_native_database())
+    try:
+        for text, places in zip(texts, portable, strict=True):
+            assert list(anchors.find_anchors(text).labels()) == places, text
+    finally:
+        anchors.use_portable_tier()
+    assert sum(map(len, portable)) > len(texts)
+
+
 def test_the_kinds_of_characters_tell_what_the_expressions_find() -> None:
     run = re.compile(r"[!#-&*-;=?-Z_a-z~|]{16,}")
     for text in _texts():
-        marks = marking.marked(text)
+        marks = marking.marked(marking.utf8(text))
         assert len(marks) == len(text)
-        assert marking.runs(text, marks) == [found.span() for found in run.finditer(text)]
+        assert marking.runs(text) == [found.span() for found in run.finditer(text)]
         row = re.search(r"(?: [0-9A-Za-z_./+=:~-]){15}", text)
         assert marking.has_row_of_singles(marks) or row is None
-    assert not marking.has_row_of_singles(marking.marked("a plain line of a note"))
-    assert marking.has_controls(marking.marked("a\x1b[31m"))
-    assert not marking.has_controls(marking.marked("tab\tline\r\né"))
+    assert not marking.has_row_of_singles(marking.marked(b"a plain line of a note"))
+    assert marking.has_controls(marking.marked(b"a\x1b[31m"))
+    assert not marking.has_controls(marking.marked("tab\tline\r\né".encode()))
 
 
 def test_folding_replaces_drops_and_keeps_places() -> None:
     def folded(text: str) -> tuple[str, tuple[int, int]] | None:
-        view = views.normalised(text, marking.marked(text))
+        data = marking.utf8(text)
+        view = views.normalised(text, data, marking.marked(data))
         return None if view is None else (view.text, view.raw_span(0, len(view.text)))
 
     assert folded("plain\ttext") is None
@@ -95,6 +154,8 @@ def test_the_native_gate_says_what_may_be_left_out() -> None:
         assert "pat" not in anchors.find_anchors("a path and a Pattern").seen
         assert "pat" in anchors.find_anchors("MY_PAT or githubPat").seen
         assert anchors.find_anchors("to\u212aen is here").seen >= {"token"}
+        assert not anchors.find_anchors("the server said HTTP 404").seen
+        assert "http " in anchors.find_anchors("try http -a bob").seen
     finally:
         anchors.use_portable_tier()
     assert all(anchors.find_anchors("We moved.").may(trigger) for trigger in Trigger)
@@ -138,9 +199,10 @@ def test_a_wide_comma_hides_no_literal_and_no_body_that_the_gate_looks_for() -> 
 
 def test_a_reading_that_differs_by_commas_only_is_told_from_others() -> None:
     for text, only in (("a，b", True), ("a，b：c", False), ("a，b\u200b", False), ("a：b", False)):
-        view = views.normalised(text, marking.marked(text))
+        data = marking.utf8(text)
+        view = views.normalised(text, data, marking.marked(data))
         assert view is not None
-        assert views.is_comma_fold(text, view) is only
+        assert view.only_commas is only
     found = anchors.find_anchors("备注，token：x").on("备注,token：x")
     assert list(found.labels()) == [(3, "token")]
     assert found.lowered == "备注,token：x"

@@ -6,7 +6,7 @@ Contract: redaction.md 4.1, 5.2.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from memory_manager.security.redact import (
@@ -25,6 +25,7 @@ from memory_manager.security.redact.gate import (
     places_of,
     portable_gate,
 )
+from memory_manager.security.redact.marking import utf8
 from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.rules import RULES
 from memory_manager.security.redact.triggers import PATTERNS, Trigger
@@ -49,10 +50,21 @@ _RULES_OF: Final = tuple(_BY_ANCHOR.get(anchor, ()) for anchor in ANCHORS)
 _NUMBER_OF: Final = {rule: number for number, rule in enumerate(RULES)}
 _IS_LABEL: Final = tuple(anchor in _LABELS for anchor in ANCHORS)
 _IS_WHOLE: Final = tuple(anchor in label_places.WHOLE for anchor in ANCHORS)
+_IS_GATED_WHOLE: Final = tuple(
+    anchor in label_places.WHOLE and anchor not in HINTS and len(anchor) <= MAX_GATED_WHOLE
+    for anchor in ANCHORS
+)
+# literals outside ASCII stand at places that depend on how the whole text is lowered
+_IS_PLACED: Final = tuple(
+    anchor in _LABELS and anchor.isascii() and not whole
+    for anchor, whole in zip(ANCHORS, _IS_GATED_WHOLE, strict=True)
+)
 _ANCHOR_NUMBER: Final = {anchor: number for number, anchor in enumerate(ANCHORS)}
 _ANCHORS_OF_RULE: Final = tuple(
     tuple(_ANCHOR_NUMBER[anchor] for anchor in rule.anchors) for rule in RULES
 )
+_FIRST_ANCHOR: Final = len(RULES)
+_FIRST_TRIGGER: Final = _FIRST_ANCHOR + len(ANCHORS)
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
@@ -120,22 +132,34 @@ class Found:
 class NativeFound(Found):
     """The same from the native gate; places are looked up when they are asked for.
 
-    ``seen`` and ``vendors`` leave out the literals of vendors none of whose rules can match.
+    ``seen`` and ``vendors`` leave out the literals of vendors none of whose rules can match, and
+    ``seen`` those that are not written as their reader wants them.
     """
 
-    __slots__ = ("_numbers", "_possible", "_triggers")
+    __slots__ = ("_data", "_ends", "_events", "_possible", "_triggers")
 
-    def __init__(self, text: str, answer: native.Answer) -> None:
+    def __init__(self, text: str, data: bytes, events: Sequence[native.Event]) -> None:
         self.text = text
         self._lowered = None
         self._matches = []
-        self._possible = answer.rules
-        self._triggers = answer.triggers
-        self._numbers = answer.anchors
-        self.seen = frozenset([ANCHORS[number] for number in answer.anchors])
+        self._data = data
+        self._events = events
+        self._possible: set[int] = set()
+        self._triggers: set[Trigger] = set()
+        self._ends: list[tuple[int, int]] = []  # where anchors end, and their numbers
+        for number, end in events:
+            if number < _FIRST_ANCHOR:
+                self._possible.add(number)
+            elif number < _FIRST_TRIGGER:
+                self._ends.append((end, number - _FIRST_ANCHOR))
+            else:
+                self._triggers.add(PATTERNS[number - _FIRST_TRIGGER][0])
+        self.seen = frozenset([ANCHORS[number] for _, number in self._ends])
 
     def on(self, text: str) -> Found:
-        return NativeFound(text, native.Answer(self._possible, self._numbers, self._triggers))
+        found = NativeFound(text, self._data, self._events)
+        found._matches = self._matches
+        return found
 
     @property
     def has_vendors(self) -> bool:
@@ -160,24 +184,44 @@ class NativeFound(Found):
             yield position, ANCHORS[number], rules_of[number]
 
     def labels(self) -> Iterator[tuple[int, str]]:
-        wanted = [number for number in self._numbers if _IS_LABEL[number]]
-        if wanted:
-            self._matches = places_of(self.lowered, ANCHORS, wanted)
-            yield from super().labels()
+        if not self._matches:
+            self._matches = self._label_places()
+        return super().labels()
+
+    def _label_places(self) -> list[Match]:
+        labels = [(end, number) for end, number in self._ends if _IS_LABEL[number]]
+        placed = sorted([(end, number) for end, number in labels if _IS_PLACED[number]])
+        found = list(_starts(self._data, placed))
+        if len(placed) < len(labels):
+            others = {number for _, number in labels if not _IS_PLACED[number]}
+            found += places_of(self.lowered, ANCHORS, others)
+        if len(found) > 1:
+            found.sort(key=lambda match: (match[0], -len(ANCHORS[match[1]]), match[1]))
+        return found
 
 
-_NOTHING_FOUND: Final = NativeFound("", native.NOTHING)  # nothing of it depends on the text
-# the literals of vendors are left out: there the rules themselves are looked for
+def _starts(data: bytes, ends: Iterable[tuple[int, int]]) -> Iterator[Match]:
+    """The places of literals in a text from where they end, ascending, in its UTF-8 form."""
+    plain = data.isascii()
+    read = length = 0  # bytes and the characters that they are
+    for end, number in ends:
+        length += end - read if plain else len(data[read:end].decode("utf-8", "surrogatepass"))
+        read = end
+        yield length - len(ANCHORS[number]), number
+
+
 _CONTENT: Final = native.Content(
     RULES,
     ANCHORS,
+    # the literals of vendors are left out: there the rules themselves are looked for
     tuple(anchor in _LABELS or anchor in HINTS for anchor in ANCHORS),
-    tuple(
-        anchor in label_places.WHOLE and anchor not in HINTS and len(anchor) <= MAX_GATED_WHOLE
-        for anchor in ANCHORS
-    ),
+    _IS_GATED_WHOLE,
+    _IS_PLACED,
+    tuple(anchor in commands.AS_WRITTEN for anchor in ANCHORS),
     PATTERNS,
 )
+# nothing of it depends on the text
+_NOTHING_FOUND: Final = NativeFound("", b"", ())
 
 
 @functools.cache
@@ -191,13 +235,15 @@ class _Tier:
     native: native.NativeGate | None = None
 
 
-def find_anchors(text: str) -> Found:
-    """One pass of the gate over the text."""
+def find_anchors(text: str, data: bytes | None = None) -> Found:
+    """One pass of the gate over the text, which is ``data`` in UTF-8 where that is known."""
     fast = _Tier.native
     if fast is not None:
-        answer = fast.find(text)
-        if answer is not None:
-            return _NOTHING_FOUND if answer is native.NOTHING else NativeFound(text, answer)
+        if data is None:
+            data = utf8(text)
+        events = fast.find(text, data)
+        if events is not None:
+            return NativeFound(text, data, events) if events else _NOTHING_FOUND
     lowered = lower_same_length(text)
     return Found(text, lowered, _gate().find(lowered))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Set
 from typing import Final
 
 from memory_manager.security.redact.carriers import wanted
+from memory_manager.security.redact.gate import lower_same_length
 from memory_manager.security.redact.late import late
 from memory_manager.security.redact.result import Severity
 from memory_manager.security.redact.rule import Hit
@@ -22,9 +23,10 @@ _USER_OPTION: Final = late(
 _USER_HINTS: Final = frozenset({" -u", '"-u', "'-u", "--user", "--auth", "--proxy-user", "\n-u"})
 _VALUE: Final = r"[\"']?([^\s\"'\\$<{%-][^\s\"'\\]{3,256})"
 _LITERAL: Final = r"N?\\?[\"']([^\"'\\\n]{4,256})\\?[\"']"
-# literals of which one must stand there, more of which one must (in lower case), and the shape
+_LOGIN_PROGRAMS: Final = ("docker", "podman", "az", "oc", "skopeo", "crane", "buildah")
+# literals in lower case of which one must stand there, more as they are written, and the shape
 _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]], ...]] = (
-    (("zip ",), ("-p",), late(r"\bzip\b[^\n|;&]{0,80}?\s-P[ \t]{0,4}" + _VALUE)),
+    (("zip ",), ("-P",), late(r"\bzip\b[^\n|;&]{0,80}?\s-P[ \t]{0,4}" + _VALUE)),
     (
         ("7z ",),
         ("-p",),
@@ -32,12 +34,12 @@ _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]],
     ),
     (
         ("openssl",),
-        ("-k", "-iv"),
+        ("-k", "-K", "-iv"),
         late(r"\bopenssl enc\b[^\n|;&]{0,200}?\s-(?:k|K|iv)[ \t]{1,4}" + _VALUE),
     ),
     (
         ("-u ", "-u\t", "--user"),
-        ("-u", "--user"),
+        ("-U", "--user"),
         late(
             r"\b(?:smbclient|rpcclient|net|wmic|winexe|smbget)\b[^\n|;&]{0,120}?\s(?:-U|--user)[ =]"
             r"[\"']?[^\s%\"']{1,60}%([^\s\"'\\]{4,128})"
@@ -75,7 +77,7 @@ _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]],
     ),
     (
         ("log in as", "login as", "logged in as", "sign in as", "signed in as"),
-        ("with ", "using "),
+        (),
         late(
             r"(?i:\b(?:log|logged|sign|signed) ?in as \S{1,60} (?:with|using) )"
             r"[\"'`]?(?=[^\s]{0,40}[0-9])(?=[^\s]{0,40}[A-Za-z])([^\s\"'`\\]{7,128}[^\s\"'`\\.,;])"
@@ -164,7 +166,7 @@ _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]],
     ),
     (
         (
-            " login",
+            *(f"{program} login" for program in _LOGIN_PROGRAMS),
             "helm registry",
             "sqlcmd",
             "bcp ",
@@ -172,9 +174,9 @@ _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]],
             "ldap",
             "mongo",
         ),
-        ("-p", "-w"),
+        ("-p", "-P", "-w"),
         late(
-            r"\b(?:(?:docker|podman|az|oc|skopeo|crane|buildah) login|helm registry login|sqlcmd"
+            rf"\b(?:(?:{'|'.join(_LOGIN_PROGRAMS)}) login|helm registry login|sqlcmd"
             r"|bcp|ldap\w{3,8}|mongo\w{0,8})"
             r"\b[^\n|;&]{0,160}?\s-(?:p|P|w)\s{1,4}[\"']?([^\s\"'\\-][^\s\"'\\]{3,256})"
         ),
@@ -219,7 +221,7 @@ _BY_HINT: Final[dict[str, tuple[int, ...]]] = {
 }
 
 
-def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
+def command_lines(text: str, seen: Set[str]) -> Iterator[Hit]:
     """Passwords given to programs as options or statements."""
     if not _USER_HINTS.isdisjoint(seen):
         for found in _USER_OPTION.finditer(text):
@@ -229,7 +231,7 @@ def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
             plain = password.isalpha() and password.islower()
             if plain and not re.search(
                 r"curl|http|wget|api",
-                lowered[max(0, found.start() - 200) : found.end() + 80],
+                lower_same_length(text[max(0, found.start() - 200) : found.end() + 80]),
             ):
                 continue
             if user.startswith(("http", "$")) or password.startswith("//"):
@@ -239,12 +241,14 @@ def command_lines(text: str, lowered: str, seen: Set[str]) -> Iterator[Hit]:
         return
     for number in sorted({number for hint in seen for number in _BY_HINT.get(hint, ())}):
         _, also, pattern = _COMMANDS[number]
-        if also and not any([word in lowered for word in also]):
+        if also and not any([word in text for word in also]):
             continue
         for found in pattern.finditer(text):
             if wanted(found[1]):
                 yield Hit(*found.span(1), "cli-credential", Severity.CREDENTIAL, 1)
 
 
+AS_WRITTEN: Final = frozenset({"http ", "https "})
+"""Hints that nothing is read for where they stand in capitals: ``HTTP 404`` is no command."""
 STARTERS: Final = _USER_HINTS | _COMMAND_HINTS
 """Without one of these the reader above finds nothing."""

@@ -54,7 +54,7 @@ def pgpass_lines(text: str) -> Iterator[Hit]:
 
 def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
     """netrc, npm and docker configuration, Kubernetes Secret manifests."""
-    if "password" in seen and ("machine" in seen or "default" in seen):
+    if "password" in seen and ("machine" in text or "default" in text):
         for found in _NETRC.finditer(text):
             if wanted(found[1]):
                 yield Hit(*found.span(1), "netrc", Severity.CREDENTIAL, 1)
@@ -66,12 +66,7 @@ def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
         for found in _DOCKER_AUTH.finditer(text):
             if wanted(found[1]) and is_basic(found[1]):
                 yield Hit(*found.span(1), "docker-auth", Severity.CREDENTIAL, 1)
-    if (
-        not _KIND_HINTS.isdisjoint(seen)
-        and "secret" in seen
-        and "data" in seen
-        and _SECRET_KIND.search(text)
-    ):
+    if not _KIND_HINTS.isdisjoint(seen) and "secret" in seen and _SECRET_KIND.search(text):
         for data in _SECRET_DATA.finditer(text):
             position = data.end()
             if text[position : position + 1] == "{":
@@ -84,5 +79,5 @@ def credential_files(text: str, seen: Set[str]) -> Iterator[Hit]:
 
 STARTERS: Final = frozenset({"password", "_auth"}) | _DOCKER_HINTS | _KIND_HINTS
 """Without one of these ``credential_files`` finds nothing."""
-HINTS: Final = STARTERS | {"machine", "default", "secret", "data"}
+HINTS: Final = STARTERS | {"secret"}
 """Literals that it asks for; the gate looks them all up in one pass."""

@@ -23,7 +23,7 @@ from memory_manager.security.redact import (
 from memory_manager.security.redact.anchors import Found, find_anchors
 from memory_manager.security.redact.labelled import labelled_secrets
 from memory_manager.security.redact.late import late
-from memory_manager.security.redact.marking import marked, runs
+from memory_manager.security.redact.marking import marked, marked_runs, runs, utf8
 from memory_manager.security.redact.placeholders import is_filled_body, is_placeholder
 from memory_manager.security.redact.result import Severity, severity_rank
 from memory_manager.security.redact.rule import Hit, Rule
@@ -47,9 +47,9 @@ _BASE64_LINES: Final = late(
     r"\r?\n[ \t>|#*-]{0,8}[A-Za-z0-9+/]{1,76}={0,2}(?![0-9A-Za-z+/=])"
 )
 # two groups of four that stand for three characters of text each, as in every encoded secret
-QUADS: Final = r"(?:[CDI-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){2}"
-_QUADS: Final = late(QUADS)
-_CODED: Final = late(QUADS + r"|[0-9a-fA-F]{32}")
+_QUAD: Final = "[CDI-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
+_QUADS: Final = late(_QUAD * 2)
+_CODED: Final = late(_QUAD * 2 + "|[0-9a-fA-F]{32}")
 _LONG_HEX: Final = late(r"[0-9a-fA-F]{32}")
 _LINE_START: Final = late(r"\r?\n[ \t>|#*-]{0,8}")
 _HEX_RUN: Final = late(r"(?:[0-9a-fA-F]{2}){16,}")
@@ -81,20 +81,23 @@ def _compiled(rule: Rule) -> re.Pattern[str]:
 
 def scan(text: str, budget: Budget) -> list[Hit]:
     """Hits in all views of one text without marks, as raw spans; may overlap."""
-    found = find_anchors(text)
-    marks = marked(text)
-    spans = runs(text, marks)
+    data = utf8(text)
+    found = find_anchors(text, data)
+    marks = marked(data)
+    spans = marked_runs(marks)
     hits = scan_view(text, budget, spans, found)
-    folded = views.normalised(text, marks)
+    folded = views.normalised(text, data, marks)
     base = text
     if folded is not None:
         base = folded.text
-        if not views.is_comma_fold(text, folded):
+        if not folded.only_commas:
             hits += _mapped(folded, scan_view(base, budget))
         elif found.is_nothing:
             budget.charge(len(base))
         else:
-            hits += _mapped(folded, scan_view(base, budget, None, found.on(base)))
+            # no key without a literal holds a comma: their runs are those of the text itself
+            longer = None if found.has_vendors else ()
+            hits += _mapped(folded, scan_view(base, budget, longer, found.on(base)))
     decoded = views.unescaped(base)
     if decoded is not None:
         view, left = decoded
@@ -103,7 +106,7 @@ def scan(text: str, budget: Budget) -> list[Hit]:
         hits += inner if folded is None else _mapped(folded, inner)
     if "+" in base and views.FORM_PLUS.search(base):
         hits += _form_hits(base, budget, folded)
-    together = views.joined(text, spans, marks)
+    together = views.joined(text, spans, marks, breaks=found.may(Trigger.BREAKS))
     if together is not None:
         for hit in vendor_hits(together.text, find_anchors(together.text), budget):
             # a joined word in front would make any token look prefixed
@@ -147,11 +150,10 @@ def scan_view(
     if found.may(Trigger.WORDS):
         hits += key_material.seed_phrases(text)
     # one character is looked for much faster than three
-    if ":" in text:
-        if "://" in text:
-            hits += carriers.url_userinfo(text)
-        if text.count(":") >= credential_files.PGPASS_COLONS:
-            hits += credential_files.pgpass_lines(text)
+    if found.may(Trigger.USERINFO) and ":" in text and "://" in text:
+        hits += carriers.url_userinfo(text)
+    if found.may(Trigger.PGPASS) and text.count(":") >= credential_files.PGPASS_COLONS:
+        hits += credential_files.pgpass_lines(text)
     if found.seen:
         hits += _read(text, budget, found)
     return hits
@@ -174,7 +176,7 @@ def _read(text: str, budget: Budget, found: Found) -> Iterator[Hit]:
     if not seen.isdisjoint(stated.STARTERS):
         yield from stated.stated_secrets(text, seen)
     if not seen.isdisjoint(commands.STARTERS):
-        yield from commands.command_lines(text, found.lowered, seen)
+        yield from commands.command_lines(text, seen)
 
 
 def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
@@ -186,7 +188,7 @@ def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
     if found.may(Trigger.WORDS):
         yield from key_material.seed_phrases(text)
     yield from labelled_secrets(text, found.labels(), budget.charge, strict=True)
-    if "://" in text:
+    if found.may(Trigger.USERINFO) and "://" in text:
         yield from carriers.url_userinfo(text)
 
 
@@ -296,7 +298,10 @@ def _coded_stretches(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[
     return [
         (start, end)
         for start, end in spans
-        if end - start >= MIN_CODED_RUN and _may_be_coded(text[start:end])
+        if end - start >= MIN_CODED_RUN
+        # letters of one case are passed over as early as can be: most runs are names
+        and (not (run := text[start:end]).islower() or end - start >= MIN_HEX_RUN)
+        and _may_be_coded(run)
     ]
 
 

@@ -59,7 +59,7 @@ def labelled_secrets(
         hit = value_behind(text, start, end, family, charge, strict)
         if hit is None and not strict and family >= Family.SECRET:
             charge(FAR_VALUE_STEPS)
-            hit = _near_label(text, start, end, family, charge, near.tells(end))
+            hit = _near_label(text, start, end, family, charge, near)
             if hit is None:
                 for span in nearby.values_in_column(text, start, end, family):
                     yield Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
@@ -78,16 +78,18 @@ class _Near:
         self._told = -1
         self._clear = 0
 
-    def tells(self, place: int) -> bool:
-        """Whether a digit or a very long word stands not far behind ``place``; places ascend."""
+    def telling(self, place: int) -> int | None:
+        """Where the first digit or very long word behind ``place`` stands, if it is not far; places
+        ascend.
+        """
         stop = place + nearby.TELLING_REACH
         if self._told < place:
             low = max(place, self._clear - nearby.MIN_LONG_WORD)
             self._told = nearby.next_telling(self._text, low, stop)
             if self._told < 0:
                 self._clear = stop
-                return False
-        return self._told <= stop
+                return None
+        return self._told if self._told <= stop else None
 
 
 def _label_span(text: str, position: int, anchor: str) -> tuple[int, int]:
@@ -106,7 +108,7 @@ def _near_label(
     end: int,
     family: Family,
     charge: Callable[[int], None],
-    telling: bool,
+    near: _Near,
 ) -> Hit | None:
     """A value that stands near the label: in its sentence, on the next line, in a call."""
     following = text[end : end + 1]
@@ -127,7 +129,8 @@ def _near_label(
         value = text[slice(*span)]
         if is_secret_value(value, family, quoted=True, tight=True):
             return Hit(*span, "labelled-secret", Severity.CREDENTIAL, 0)
-    if not telling:
+    telling = near.telling(end)
+    if telling is None:
         span = nearby.value_before(text, start) if text[start - 1 : start] == " " else None
         return None if span is None else Hit(*span, "prose-secret", Severity.CREDENTIAL, 0)
     if label.lower() == "pass" and following == " ":
@@ -145,7 +148,7 @@ def _near_label(
         span = nearby.value_on_next_line(text, end, family)
         blocked = said in BLOCKING_SUFFIXES and said != "equals"
         if span is None and not blocked and not is_tied(text, end):
-            span = nearby.value_in_sentence(text, end, family)
+            span = nearby.value_in_sentence(text, end, family, telling)
     if span is None and text[start - 1 : start] == " ":
         span = nearby.value_before(text, start)
     if span is None:

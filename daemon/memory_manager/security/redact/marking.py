@@ -9,35 +9,39 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from memory_manager.security.redact.late import late
-
 MIN_RUN: Final = 16
 LONG_WORD: Final = 8
 
 _RUN_CLASS: Final = r"!#-&*-;=?-Z_a-z~|"
-# no possessive groups: CPython before 3.11.5 matches them wrongly
-_RUN: Final = late(rf"[{_RUN_CLASS}]{{{MIN_RUN},}}")
 _CONTROL: Final = b"\x00"
 _KINDS: Final = bytes(
     97
     if re.fullmatch(f"[{_RUN_CLASS}]", chr(code))
     else 32
-    if code in (9, 10, 13) or 32 <= code < 127
+    if code in (9, 10, 13) or (32 <= code and code != 127)
     else 0
     for code in range(256)
 )
+# a character has one byte in UTF-8 that is none of these
+_CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
 _RUN_OF_MARKS: Final = b"a" * MIN_RUN
 _WORD_OF_MARKS: Final = b"a" * LONG_WORD
 # an expression of plain characters is looked for faster than the bytes themselves
 _ROW_OF_SINGLES: Final = re.compile(b" a" * 15)
 
 
-def marked(text: str) -> bytes:
-    """The kind of each character: ``a`` for those of tokens, a blank for others, NUL for control
-    characters. A character that is not ASCII counts as one of a token.
+def utf8(text: str) -> bytes:
+    """The bytes of any text, also of one with lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def marked(data: bytes) -> bytes:
+    """The kind of each character of a text in UTF-8: ``a`` for those of tokens, a blank for others,
+    NUL for ASCII control characters.
     """
-    data = text.encode() if text.isascii() else text.encode("ascii", "replace")
-    return data.translate(_KINDS)
+    if data.isascii():
+        return data.translate(_KINDS)
+    return data.translate(_KINDS, _CONTINUATIONS)
 
 
 def has_controls(marks: bytes) -> bool:
@@ -50,38 +54,39 @@ def has_row_of_singles(marks: bytes) -> bool:
     return _ROW_OF_SINGLES.search(marks) is not None
 
 
-def words_beside(marks: bytes, spans: Iterable[tuple[int, int]]) -> list[int]:
-    """The places right before and behind the long runs ``spans`` where ``LONG_WORD`` characters
+def words_beside(text: str, marks: bytes, spans: Iterable[tuple[int, int]]) -> list[int]:
+    """The blanks right before and behind the long runs ``spans`` where ``LONG_WORD`` characters
     of another token follow.
     """
     found: list[int] = []
     follows = marks.startswith
     for start, end in spans:
-        if start > LONG_WORD and follows(_WORD_OF_MARKS, start - 1 - LONG_WORD):
-            found.append(start - 1)
-        if follows(_WORD_OF_MARKS, end + 1):
+        if start > LONG_WORD and text[start - 1] == " ":
+            if follows(_WORD_OF_MARKS, start - 1 - LONG_WORD):
+                found.append(start - 1)
+        if text[end : end + 1] == " " and follows(_WORD_OF_MARKS, end + 1):
             found.append(end)
     return found
 
 
-def runs(text: str, marks: bytes | None = None) -> list[tuple[int, int]]:
+def runs(text: str) -> list[tuple[int, int]]:
     """Unbroken runs of token characters, long enough to hold a token."""
-    if marks is None:
-        marks = marked(text)
-    start = marks.find(_RUN_OF_MARKS)
+    return marked_runs(marked(utf8(text)))
+
+
+def marked_runs(marks: bytes) -> list[tuple[int, int]]:
+    """The same in a text whose kinds of characters are ``marks``."""
+    find = marks.find
+    start = find(_RUN_OF_MARKS)
     if start < 0:
         return []
     if _CONTROL in marks:
-        marks = marks.replace(_CONTROL, b" ")
-    plain = text.isascii()
+        find = marks.replace(_CONTROL, b" ").find
     spans: list[tuple[int, int]] = []
     while start >= 0:
-        end = marks.find(b" ", start)
+        end = find(b" ", start)
         if end < 0:
             end = len(marks)
-        if plain or text[start:end].isascii():
-            spans.append((start, end))
-        else:
-            spans += [found.span() for found in _RUN.finditer(text, start, end)]
-        start = marks.find(_RUN_OF_MARKS, end)
+        spans.append((start, end))
+        start = find(_RUN_OF_MARKS, end)
     return spans

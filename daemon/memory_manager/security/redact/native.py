@@ -23,35 +23,34 @@ from typing import Any, Final
 from memory_manager.security.redact import label_places
 from memory_manager.security.redact.rule import Rule
 from memory_manager.security.redact.ruleset import RULESET_VERSION
+from memory_manager.security.redact.triggers import Trigger
 
-_MAGIC: Final = b"memlocket-rules-4\n"
+_MAGIC: Final = b"memlocket-rules-5\n"
 _DIGEST_BYTES: Final = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Content:
     """What a database looks for; ``wanted`` says which anchors are needed beside their rules,
-    ``whole`` which of them as words of their own only.
+    ``whole`` which of them as words of their own only, ``placed`` of which all places are,
+    ``written`` which of them only as they are written.
     """
 
     rules: Sequence[Rule]
     anchors: Sequence[str]
     wanted: Sequence[bool]
     whole: Sequence[bool]
-    triggers: Sequence[str]
+    placed: Sequence[bool]
+    written: Sequence[bool]
+    triggers: Sequence[tuple[Trigger, str]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
-    """Numbers of what may stand in a text: rules, anchors beside those of rules, triggers."""
-
-    rules: frozenset[int]
-    anchors: Sequence[int]
-    triggers: frozenset[int]
+Event = tuple[int, int]
+"""A number and the byte where a match ends: numbers of rules, behind them those of anchors, behind
+them those of triggers.
+"""
 
 
-_NONE: Final[frozenset[int]] = frozenset()
-NOTHING: Final = Answer(_NONE, (), _NONE)
 # the only letter outside ASCII that is one inside it in lower case
 _KELVIN: Final = "\u212a"
 
@@ -63,41 +62,28 @@ class NativeGate:
     engine cannot fold, and a moment in which another thread uses the scratch space.
     """
 
-    def __init__(self, package: Any, database: Any, content: Content):
+    def __init__(self, package: Any, database: Any) -> None:
         self._database = database
         self._scratch = package.Scratch(database)
         database.scratch = self._scratch
         self._lock = threading.Lock()
-        self._rules = len(content.rules)
-        self._triggers = self._rules + len(content.anchors)
 
-    def find(self, text: str) -> Answer | None:
-        """What may stand in the text: nothing else does."""
-        if text.isascii():
-            data = text.encode()
-        elif _KELVIN in text:
+    def find(self, text: str, data: bytes) -> list[Event] | None:
+        """What may stand in the text, which is ``data`` in UTF-8: nothing else does."""
+        if _KELVIN in text:
             return None
-        else:
-            data = text.encode("utf-8", "surrogatepass")
         if not self._lock.acquire(blocking=False):
             return None
-        ids: list[int] = []
+        events: list[Event] = []
         try:
-            self._database.scan(data, match_event_handler=_note, context=ids)
+            self._database.scan(data, match_event_handler=_note, context=events)
         finally:
             self._lock.release()
-        if not ids:
-            return NOTHING
-        first, last = self._rules, self._triggers
-        return Answer(
-            frozenset([number for number in ids if number < first]),
-            [number - first for number in ids if first <= number < last],
-            frozenset([number - last for number in ids if number >= last]),
-        )
+        return events
 
 
-def _note(number: int, _start: int, _end: int, _flags: int, context: list[int]) -> None:
-    context.append(number)
+def _note(number: int, _start: int, end: int, _flags: int, context: list[Event]) -> None:
+    context.append((number, end))
 
 
 def _package() -> Any | None:
@@ -158,15 +144,15 @@ def load_database(data: bytes, content: Content) -> NativeGate | None:
     if key != database_key(content) or digest != hashlib.sha256(body).digest():
         return None
     try:
-        return NativeGate(package, package.loadb(body, package.HS_MODE_BLOCK), content)
+        return NativeGate(package, package.loadb(body, package.HS_MODE_BLOCK))
     except package.HyperscanError:
         return None
 
 
 def _expressions(package: Any, content: Content) -> tuple[list[bytes], list[int], list[int]]:
-    once = package.HS_FLAG_SINGLEMATCH | package.HS_FLAG_DOTALL
     expressions: list[bytes] = []
     numbers = list(range(len(content.rules)))
+    everywhere: set[int] = set()
     for rule in content.rules:
         if COUNTS_CHARACTERS.search(rule.pattern):
             # a pattern that ignores case, counts characters of any kind or goes on over a comma,
@@ -180,16 +166,24 @@ def _expressions(package: Any, content: Content) -> tuple[list[bytes], list[int]
     forms = _forms_of({character for character in foreign if not character.isascii()})
     for number, anchor in enumerate(content.anchors):
         if content.wanted[number]:
-            expressions.append(
-                label_places.expression(anchor)
-                if content.whole[number]
-                else b"(?i:" + b"".join(forms.get(c) or _quoted(c) for c in anchor) + b")"
-            )
+            if content.whole[number]:
+                expressions.append(label_places.expression(anchor))
+            elif content.written[number]:
+                expressions.append(_quoted(anchor))
+            else:
+                folded = b"".join(forms.get(c) or _quoted(c) for c in anchor)
+                expressions.append(b"(?i:" + folded + b")")
             numbers.append(first + number)
-    for number, pattern in enumerate(content.triggers, first + len(content.anchors)):
+            if content.placed[number]:
+                everywhere.add(first + number)
+    for number, (_, pattern) in enumerate(content.triggers, first + len(content.anchors)):
         expressions.append(pattern.encode())
         numbers.append(number)
-    return expressions, numbers, [once] * len(expressions)
+    flags = [
+        package.HS_FLAG_DOTALL | (0 if number in everywhere else package.HS_FLAG_SINGLEMATCH)
+        for number in numbers
+    ]
+    return expressions, numbers, flags
 
 
 COUNTS_CHARACTERS: Final = re.compile(r"\(\?i|\[\^|\\[WDSwds]|!-~|,(?!\d*\})")

@@ -35,7 +35,9 @@ _DIGIT: Final = late(r"\d")
 MIN_LONG_WORD: Final = 16
 _LONG_WORD: Final = late(rf"(?<![A-Za-z])[A-Za-z]{{{MIN_LONG_WORD}}}")
 _SENTENCE_END: Final = late(r"[.!?;,](?:\s|$)|[|\n。！？；，]|\\n")
-_TOKEN: Final = late(r"[A-Za-z0-9!#$%&*+./:=?@^_~-]{8,200}")
+_CHARACTER: Final = "[A-Za-z0-9!#$%&*+./:=?@^_~-]"
+_TOKEN: Final = late(_CHARACTER + "{8,200}")
+_TOKEN_REST: Final = late(_CHARACTER + "{1,200}")
 _CONNECTED: Final = late(
     r"(?:\b(?:to|as|is|be|equals?|was|now|use|with|para|por|a|à|en|es|est|ist|sur|auf|zu|op|naar|in|je|er|är|este|είναι|adalah|là"
     r"|na|to|jest|è|é|será|olarak|oldu)|[:=—–→-]|на|в|как|—|هي|هو|إلى|[をはがにへ了为為成是는은를을가])"
@@ -43,6 +45,7 @@ _CONNECTED: Final = late(
     re.IGNORECASE,
 )
 _MARKED: Final = late(r"[A-Za-z0-9]{3,}[!#%^*+][A-Za-z0-9]{3,}")
+_SIGN: Final = late("[!#%^*+]")
 _SYMBOL: Final = late(r"[!#$%^&*]")
 _WORD_AND_NUMBER: Final = late(r"[A-Za-z]{4,24}(?!(?:19|20)\d\d$)\d{3,8}")
 _WORDS_AND_NUMBER: Final = late(
@@ -77,6 +80,7 @@ _SQL_LITERAL: Final = late(
     r"\s{0,20}(?:N?'([^'\n]{0,400})'|[^',()]{0,200}(?:\([^()]{0,80}\))?)\s{0,20}([,)])"
 )
 _DELIMITERS: Final = ("|", "\t", ";", ",")
+_NOT_IN_HEADER: Final = late(r"[\d=:(){}<>]")
 
 
 def next_telling(text: str, start: int, stop: int) -> int:
@@ -88,11 +92,18 @@ def next_telling(text: str, start: int, stop: int) -> int:
     return digit.start() if digit is not None else -1
 
 
-def value_in_sentence(text: str, end: int, family: Family) -> Span | None:
-    """The first thing behind the label, in its sentence, that can only be a secret."""
+def value_in_sentence(text: str, end: int, family: Family, telling: int) -> Span | None:
+    """The first thing behind the label, in its sentence, that can only be a secret.
+
+    No digit and no very long word stands between the label and ``telling``.
+    """
     stop = _SENTENCE_END.search(text, end, end + REACH)
     limit = stop.start() if stop is not None else min(len(text), end + REACH)
-    for found in _TOKEN.finditer(text, end, limit + 200):
+    rest = _TOKEN_REST.match(text, limit)
+    last = rest.end() if rest is not None else limit
+    if telling >= last and _SIGN.search(text, end, last) is None:
+        return None
+    for found in _TOKEN.finditer(text, end, last):
         start = found.start()
         if start >= limit:
             return None
@@ -159,6 +170,8 @@ def values_in_column(text: str, start: int, end: int, family: Family) -> list[Sp
     line_start = text.rfind("\n", max(0, start - 400), start) + 1
     line_end = text.find("\n", end, end + 400)
     if line_end < 0 or (line_start == 0 and start > 400):
+        return []
+    if _NOT_IN_HEADER.search(text, line_start, line_end) is not None:
         return []
     header = text[line_start:line_end]
     delimiter = next((d for d in _DELIMITERS if d in header), None)

@@ -14,9 +14,12 @@ from typing import Final
 
 
 class Trigger(enum.IntEnum):
-    """Numbers of ``PATTERNS``."""
+    """What a pattern of ``PATTERNS`` stands for."""
 
     WORDS = 0  # twelve words in a row that could be of a seed phrase
+    BREAKS = 1  # a line break or the like inside what could be one token
+    USERINFO = 2  # an address with a user before its host
+    PGPASS = 3  # a port or an asterisk between colons
 
 
 # three letters and more; the commonest short words of English, which no seed phrase holds, break
@@ -31,4 +34,19 @@ SEED_WORD: Final = (
 )
 _BETWEEN: Final = r"[\s\x1c-\x1f,;|\"'.)(:0-9\\\[\]#*\x80-\xff-]+"
 
-PATTERNS: Final[tuple[str, ...]] = (rf"(?i:(?:{SEED_WORD}{_BETWEEN}){{11}}{SEED_WORD})",)
+# where the first half of a cut token ends and the second one begins, as the joined view wants them
+_FIRST: Final = "[0-9A-Za-z_+/=.:~-]"
+_SECOND: Final = "(?:[0-9]|[A-Z]?[a-z_+/=.:~-]+[0-9A-Z]|[A-Z][0-9A-Z])"
+_LINE_BREAK: Final = r"[\r \t\\]*\n[ \t>|#*+]*"
+_STRINGS: Final = r"[\"'][ \t\r\n\\+.&|<>]*[\"']"
+
+PATTERNS: Final[tuple[tuple[Trigger, str], ...]] = (
+    (Trigger.WORDS, rf"(?i:(?:{SEED_WORD}{_BETWEEN}){{11}}{SEED_WORD})"),
+    # what no literal tells in one pattern, the others apart: so they cost the engine least
+    (Trigger.BREAKS, f"(?:{_FIRST}{_LINE_BREAK}|{_FIRST}{_STRINGS}){_SECOND}"),
+    (Trigger.BREAKS, rf"{_FIRST}\\n[ \t]*{_SECOND}"),
+    (Trigger.BREAKS, rf"{_FIRST}\*/[ \t]*/\*{_SECOND}"),
+    (Trigger.BREAKS, rf"{_FIRST}-->[ \t]*<!--{_SECOND}"),
+    (Trigger.USERINFO, r"://[^\s\"'<>`/\\]+@"),
+    (Trigger.PGPASS, r":(?:[0-9]{2,5}|\*):[^\s:]"),
+)

@@ -29,7 +29,14 @@ Edit = tuple[int, int, str]
 
 
 class View:
-    """A text derived from a parent by disjoint, ordered edits."""
+    """A text derived from a parent by disjoint, ordered edits.
+
+    ``only_commas``: it differs from the parent only by plain commas for wide ones. A comma stands
+    in no literal, and a rule whose body may hold one is told by its literals, so the gate says of
+    such a reading what it says of the text itself.
+    """
+
+    only_commas = False
 
     def __init__(self, parent: str, edits: Iterable[Edit], base: View | None = None) -> None:
         parts: list[str] = []
@@ -82,6 +89,8 @@ class View:
         return start, end
 
 
+COMMA: Final = "\uff0c"
+_ONLY_COMMAS: Final = {COMMA}
 _CONFUSABLE: Final = dict(
     zip(
         "АВЕЅІЈКМНОРСТУХЬаесіјѕорхуһԁԛԝвкмнтгпΑΒΕΖΗΙΚΜΝΟΡΤΥΧαειικνορτυχƖǀ‐‑‒–—−﹣⁃․⁄∕։׃∶ꓸˍ",
@@ -134,23 +143,25 @@ _KEPT: Final[set[str]] = set()  # characters met that look like themselves
 _CONTROLS: Final = [chr(code) for code in (*range(32), 127) if chr(code) not in _SAFE_CONTROLS]
 
 
-def normalised(text: str, marks: bytes) -> View | None:
+def normalised(text: str, data: bytes, marks: bytes) -> View | None:
     """Look-alikes folded, invisible characters and terminal codes dropped; None if unchanged.
 
-    ``marks`` are the kinds of the characters of the text.
+    ``data`` is the text in UTF-8, ``marks`` are the kinds of its characters.
     """
-    plain = text.isascii()
-    odd: set[str] = set()
-    if has_controls(marks):
-        odd = {control for control in _CONTROLS if control in text}
-    elif plain:
+    controls = has_controls(marks)
+    if not controls and data.isascii():
         return None
-    if not plain:
-        foreign = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-        odd.update(foreign.decode("utf-8", "surrogatepass"))
-    odd -= _KEPT
-    if not odd:
+    foreign = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    if not controls and _KEPT.issuperset(foreign):
         return None
+    # not -=, which would go through all that is kept
+    odd = set(foreign) - _KEPT
+    if controls:
+        odd.update(control for control in _CONTROLS if control in text)
+    if odd == _ONLY_COMMAS:
+        view = View(text.replace(COMMA, ","), ())
+        view.only_commas = True
+        return view
     folds = {character: folded for character in odd if (folded := _fold(character)) != character}
     if len(_KEPT) < MAX_KEPT:
         _KEPT.update(odd - folds.keys())
@@ -165,18 +176,6 @@ def normalised(text: str, marks: bytes) -> View | None:
     else:
         text = text.translate({ord(c): folded for c, folded in replaced.items()})
     return View(text, edits)
-
-
-COMMA: Final = "\uff0c"
-
-
-def is_comma_fold(text: str, folded: View) -> bool:
-    """Whether ``folded`` differs from the text it is of only by plain commas for wide ones.
-
-    A comma stands in no literal, and a rule whose body may hold one is told by its literals, so the
-    gate says of such a reading what it says of the text itself.
-    """
-    return COMMA in text and text.replace(COMMA, ",") == folded.text
 
 
 def _resized(text: str, folds: Mapping[str, str]) -> list[Edit]:
@@ -306,25 +305,18 @@ def _spaced(text: str) -> list[Edit]:
     ]
 
 
-def joined(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> View | None:
+def joined(
+    text: str, spans: Sequence[tuple[int, int]], marks: bytes, *, breaks: bool = True
+) -> View | None:
     """Tokens cut by a line break, string concatenation or blanks put together; None if none look
     so.
 
-    ``spans`` are the long runs of the text, ``marks`` the kinds of its characters.
+    ``spans`` are the long runs of the text, ``marks`` the kinds of its characters; ``breaks`` is
+    False where it is known that nothing but blanks cuts a token.
     """
     edits = _spaced(text) if has_row_of_singles(marks) else []
-    for first, literal, pattern in _BREAKS:
-        # one character is looked for much faster than two
-        if first not in text or literal not in text:
-            continue
-        for found in pattern.finditer(text):
-            start, end = found.span()
-            if literal == "\n":
-                start = _line_end(text, start)
-            if text[start - 1 : start] in _TAIL and halves_of_token(
-                text[max(0, start - _REACH) : start], text[end : end + _REACH]
-            ):
-                edits.append((start, end, ""))
+    if breaks:
+        edits += _broken(text)
     edits += _single_blanks(text, spans, marks)
     if not edits:
         return None
@@ -336,6 +328,22 @@ def joined(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> View | 
     return View(text, disjoint)
 
 
+def _broken(text: str) -> Iterator[Edit]:
+    """Line breaks and what concatenates strings inside what could be one token."""
+    for first, literal, pattern in _BREAKS:
+        # one character is looked for much faster than two
+        if first not in text or literal not in text:
+            continue
+        for found in pattern.finditer(text):
+            start, end = found.span()
+            if literal == "\n":
+                start = _line_end(text, start)
+            if text[start - 1 : start] in _TAIL and halves_of_token(
+                text[max(0, start - _REACH) : start], text[end : end + _REACH]
+            ):
+                yield start, end, ""
+
+
 def _line_end(text: str, newline: int) -> int:
     """Where the line before a newline ends without its continuation mark and trailing blanks."""
     low = max(0, newline - 10)
@@ -345,9 +353,7 @@ def _line_end(text: str, newline: int) -> int:
 
 def _single_blanks(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> Iterator[Edit]:
     """Blanks beside a long run, when both neighbours hold digits and letters."""
-    for blank in words_beside(marks, spans):
-        if text[blank] != " ":
-            continue
+    for blank in words_beside(text, marks, spans):
         left = _token_end(text[max(0, blank - _REACH) : blank])
         right = _token_start(text[blank + 1 : blank + 1 + _REACH])
         if len(left) >= LONG_WORD and len(right) >= LONG_WORD:
