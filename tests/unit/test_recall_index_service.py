@@ -389,6 +389,16 @@ async def test_readers_a_writer_and_the_queue_go_on_together(tmp_path: Path) -> 
         assert all(hit.cosine is not None for hit in found.hits)
 
 
+async def test_a_count_that_went_wrong_is_mended_when_the_queue_is_empty(tmp_path: Path) -> None:
+    async with recall_vault(tmp_path, HashEmbedder()) as vault:
+        vault.remember("The gateway is granite")
+        await vault.vectors_ready(1)
+        vault.recall._meaning.queue.changed(3)
+        await asyncio.sleep(0)
+        assert vault.recall.status()["queued"] == 3
+        await vault.vectors_ready(1)
+
+
 def _models(vault: SmallVault) -> list[tuple[str, str]]:
     return vault.read(
         lambda c: c.execute("SELECT model_key, state FROM embedding_model").fetchall()

@@ -103,7 +103,7 @@ class EmbeddingQueue:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._work = asyncio.Event()
         self.length = 0
-        """Rows that wait; kept by commits since ``prepare``."""
+        """Rows that wait; kept by commits since ``prepare``, and exact when none does."""
 
     def changed(self, difference: int) -> None:
         """After a commit on the writer's thread: rows were queued or taken out."""
@@ -138,6 +138,8 @@ class EmbeddingQueue:
             self._work.clear()
             batch = await store.read(self._next_rows)
             if not batch:
+                if not self._work.is_set():
+                    self.length = 0  # a commit beside ``prepare`` may have been counted twice
                 await on_complete()
                 await self._wait(IDLE_REFRESH_SECONDS)
                 await embedder.refresh()
