@@ -6,14 +6,16 @@ texts from here.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hostile_texts import SHAPES, shaped
+from labelled_sets import locomo
 from memory_corpus import Corpus
 from sanitizer_judge import Gate
 
@@ -39,15 +41,26 @@ def clean_pieces() -> list[str]:
 
 
 def memory_pieces() -> list[str]:
-    """Notes of about 1000 characters as agents keep them, four in five not plain ASCII."""
-    contents = (memory.content for memory in Corpus(7).memories(20 * MAX_PIECES))
-    pieces: list[str] = []
-    while len(pieces) < MAX_PIECES:
-        lines: list[str] = []
-        while sum(map(len, lines)) < PIECE:
-            lines.append(f"- {next(contents)}")
-        pieces.append("\n".join(lines))
-    return pieces
+    """Notes of about 1000 characters, denser than most: many in one, full of identifiers, seven
+    in eight pieces not plain ASCII.
+    """
+    contents = (f"- {memory.content}" for memory in Corpus(7).memories(20 * MAX_PIECES))
+    return list(itertools.islice(_pieces(contents), MAX_PIECES))
+
+
+def conversation_pieces(file: Path) -> list[str]:
+    """Turns of the conversations of a LoCoMo file in pieces of about 1000 characters."""
+    turns = (row.content for space in locomo(file) for row in space.rows)
+    return list(itertools.islice(_pieces(turns), MAX_PIECES))
+
+
+def _pieces(texts: Iterable[str]) -> Iterator[str]:
+    lines: list[str] = []
+    for text in texts:
+        lines.append(text)
+        if sum(map(len, lines)) >= PIECE:
+            yield "\n".join(lines)
+            lines = []
 
 
 def microseconds(call: Callable[[str], object], pieces: list[str]) -> list[float]:
@@ -84,25 +97,37 @@ def _seconds(text: str) -> float:
     return time.thread_time() - started
 
 
-def speed_gates() -> list[Gate]:
+def speed_gates(conversations: Path | None = None) -> list[Gate]:
     """Times of the portable tier and, where it can run, of the native one after it."""
-    gates = _tier_gates("portable", p50=250, p99=1500, least=3, worst=1.0)
+    sets = {"note": memory_pieces()}
+    if conversations is not None:
+        sets["conversation"] = conversation_pieces(conversations)
+    gates = _tier_gates("portable", sets, p50=250, p99=1500, least=3, worst=1.0)
     if anchors.native_is_possible():
         anchors.use_native_database(anchors.compile_native_database())
-        gates += _tier_gates("native", p50=30, p99=300, least=20, worst=0.25)
+        gates += _tier_gates("native", sets, p50=30, p99=300, least=20, worst=0.25)
     gates.append(Gate("import and first call, seconds", first_call_seconds(), 0.15, False))
     return gates
 
 
-def _tier_gates(tier: str, *, p50: float, p99: float, least: float, worst: float) -> list[Gate]:
-    spent, per_second = _times(memory_pieces())
+def _tier_gates(
+    tier: str, sets: Mapping[str, list[str]], *, p50: float, p99: float, least: float, worst: float
+) -> list[Gate]:
+    gates: list[Gate] = []
+    for name, pieces in sets.items():
+        spent, per_second = _times(pieces)
+        gates += [
+            Gate(f"{name} of 1 KB, p50 microseconds", spent[len(spent) // 2], p50, False, tier),
+            Gate(
+                f"{name} of 1 KB, p99 microseconds", spent[len(spent) * 99 // 100], p99, False, tier
+            ),
+            Gate(f"throughput of {name}s, MB/s", per_second, least, True, tier),
+        ]
     code, _ = _times(clean_pieces())
     small, small_name = worst_seconds(20_000)
     large, large_name = worst_seconds(200_000)
     return [
-        Gate("memory of 1 KB, p50 microseconds", spent[len(spent) // 2], p50, False, tier),
-        Gate("memory of 1 KB, p99 microseconds", spent[len(spent) * 99 // 100], p99, False, tier),
-        Gate("throughput, MB/s", per_second, least, True, tier),
+        *gates,
         # code is denser in labels, quotes and escapes than what agents keep
         Gate("code of 1 KB, p50 microseconds", code[len(code) // 2], 2.5 * p50, False, tier),
         Gate("worst 20 KB, seconds", small, 0.25, False, f"{tier}: {small_name}"),
