@@ -241,16 +241,7 @@ class SyncService:
 
     async def connect(self, connection: ServerConnection) -> None:
         """Start syncing with this server; the ledger already holds vault id, key and roster."""
-
-        def work(transaction: Transaction) -> None:
-            state.set_server(transaction, connection.url)
-            options = own_state.read_options(transaction.connection)
-            options = dataclasses.replace(
-                options, ca_file=connection.ca_file, proxy=connection.proxy
-            )
-            own_state.write_options(transaction, options)
-
-        await self.store.write(work)
+        await self.store.write(lambda transaction: own_state.reach_by(transaction, connection))
         await self._end()
         await self._start()
 

@@ -8,7 +8,7 @@ import pytest
 from nacl.signing import SigningKey
 from sync_devices import Devices, SyncDevice
 from sync_pair import agree, both, chain, lose_the_roster_answer, pair, roster, signer
-from sync_proxy import Answer, Call, SyncProxy
+from sync_proxy import ROSTER, Answer, Call, SyncProxy
 
 from memory_manager.base.errors import InvalidInput, NotFound
 from memory_manager.sync.engine import rewrap_step
@@ -135,6 +135,35 @@ async def test_a_rotation_is_followed_by_the_others_without_asking(
     assert await two.first.verified() == await two.second.verified()
     keys = [await device.store.read(lambda c: keybag.vrk(c, 2)) for device in both(two)]
     assert keys[0] == keys[1]
+
+
+async def test_an_act_that_a_round_hears_of_first_is_marked_once(
+    server: RunningServer, proxy: SyncProxy, made: Devices
+) -> None:
+    one = await made.found(server, proxy.url)
+    n = (await one.verified())[0]
+
+    async def round_before_the_answer(call: Call) -> Answer | None:
+        if (call.method, call.path) != ("POST", ROSTER):
+            return None
+        answer = await call.forward()
+        await one.sync.sync_now()
+        return answer
+
+    proxy.rule = round_before_the_answer
+    assert await one.membership.rotate() == 2
+    await one.sync.sync_now()
+    assert (await one.verified())[0] == n + 1
+
+
+async def test_a_name_that_its_own_device_gives_itself_reaches_the_others(
+    server: RunningServer, made: Devices
+) -> None:
+    two = await pair(server, made)
+    await two.first.membership.call_device("one", "desk")
+    await two.settle()
+    names = {view.id: view.name for view in (await two.second.membership.devices())[0]}
+    assert names[two.first.id] == "desk"
 
 
 async def test_two_that_rotate_at_once_both_succeed_one_after_the_other(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
+from certificates import make_certificate
 from sync_devices import Devices, SyncDevice
-from sync_proxy import ROSTER, Answer, Call, SyncProxy, refusal
+from sync_proxy import ROSTER, Answer, Call, SyncProxy, between, hang, refusal
 from sync_server import registration_token, server_in_process
 
 from memory_manager.sync.engine.errors import (
@@ -15,9 +18,9 @@ from memory_manager.sync.engine.errors import (
     SyncServerRefused,
     SyncUnreachable,
 )
-from memory_manager.sync.ledger import kept_founding, keybag, roster_log
+from memory_manager.sync.ledger import kept_founding, keybag, roster_log, state
 from memory_manager.sync.ledger.kept_founding import KeptFounding
-from memory_manager.sync.membership.errors import RecoveryRefused
+from memory_manager.sync.membership.errors import RecoveryRefused, SyncAlreadyOn
 from memory_manager.sync.membership.founding import Enrolled, ServerAddress
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.vault.kdf import SecretBytes
@@ -190,6 +193,61 @@ async def test_words_that_did_not_get_through_are_named_with_the_next_step(
     assert await one.membership.replace_words(OTHER_WORDS)
 
 
+async def test_words_that_were_cut_off_at_the_very_end_are_named_by_the_next_attempt(
+    server: RunningServer, proxy: SyncProxy, made: Devices
+) -> None:
+    """The memory is shared by then, and those of the earlier attempt recover it until the act."""
+    one = await made.new("one")
+    token = await registration_token(server)
+    await cut_off(one, proxy, token, WORDS)
+    met = asyncio.Event()
+
+    async def stay_away(call: Call) -> Answer | None:
+        if (call.method, call.path) != ("POST", ROSTER):
+            return None
+        met.set()
+        return await hang(call)
+
+    proxy.rule = stay_away
+    async with asyncio.TaskGroup() as group:
+        attempt = group.create_task(set_up(one, proxy.url, token, words=OTHER_WORDS))
+        await met.wait()
+        attempt.cancel()
+    proxy.rule = None
+    await one.close()
+    await one.open()
+    with pytest.raises(SyncAlreadyOn) as told:
+        await set_up(one, proxy.url, token, words=OTHER_WORDS)
+    assert "memlocket sync words" in (told.value.hint or "")
+    assert await one.membership.replace_words(OTHER_WORDS)
+    vault, back = (await one.store.read(state.require)).vault, await made.new("back")
+    address = ServerAddress(proxy.url)
+    with pytest.raises(RecoveryRefused):
+        await back.membership.recover(address, vault, WORDS, noted=None, name="b", grant=None)
+    await back.membership.recover(address, vault, OTHER_WORDS, noted=None, name="b", grant=None)
+
+
+async def test_how_the_server_is_reached_is_known_with_the_first_row(
+    made: Devices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that ends right there finds its server again."""
+    cert, key = make_certificate(tmp_path)
+    async with server_in_process(tmp_path / "tls", tls_cert=cert, tls_key=key) as server:
+        one, token = await made.new("one"), await registration_token(server)
+        address = ServerAddress(server.url, ca_file=str(cert))
+
+        async def ended(_: object) -> None:
+            raise asyncio.CancelledError
+
+        monkeypatch.setattr(one.sync, "connect", ended)
+        with pytest.raises(asyncio.CancelledError):
+            await one.membership.set_up(address, token, name="one", grant=None, words=None)
+        await one.close()
+        await one.open()
+        await one.sync.sync_now()
+        assert await one.state() == "ok"
+
+
 async def test_a_refused_token_leaves_nothing_that_waits(
     server: RunningServer, made: Devices
 ) -> None:
@@ -227,6 +285,20 @@ async def test_another_server_gets_another_vault(
         known: SecretBytes | None = await one.store.read(lambda c: keybag.vrk(c, 1))
         assert known != before.vrk
         assert await rows_kept(one) == 0
+
+
+async def test_what_waits_is_for_the_server_that_was_asked_last(
+    server: RunningServer, proxy: SyncProxy, made: Devices
+) -> None:
+    one = await made.new("one")
+    await cut_off(one, proxy, await registration_token(server))
+    async with server_in_process(made.folder / "elsewhere") as elsewhere:
+        async with between(elsewhere) as other:
+            token = await registration_token(elsewhere)
+            await cut_off(one, other, token)
+            (asked,) = await elsewhere.host.storage.heads()
+            assert await kept(one, server) is None
+            assert (await set_up(one, other.url, token)).vault == asked.vault
 
 
 async def test_a_device_with_a_new_id_founds_anew(

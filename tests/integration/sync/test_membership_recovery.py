@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sync_devices import Devices, SyncDevice, key_file_of
-from sync_pair import agree, lose_the_roster_answer
+from sync_pair import agree, lose_the_roster_answer, roster
 from sync_proxy import PULL, ROSTER, Answer, Call, between, refusal, signed_head
 from sync_server import registration_token
 
@@ -30,6 +30,7 @@ from memory_manager.sync.membership.recovering import (
 )
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.framing import Page, pack_page
+from memory_manager.sync.wire.log import unpack_entry
 from memory_manager.sync.wire.roster import Operation
 from memory_manager.vault.errors import WrongRecoveryWords
 from memory_manager.vault.owner_acts import renew_device
@@ -108,6 +109,28 @@ async def test_a_device_that_changed_nothing_is_known_by_its_name_after_a_recove
     names = {view.id: view.name for view in (await back.membership.devices())[0]}
     assert (names[lost.id], names[back.id]) == ("one", "back")
     assert (await back.membership.revoke("one")).id == lost.id
+
+
+@pytest.mark.parametrize("way", ["by the words", "under a new id"])
+async def test_who_comes_back_says_so_in_the_log_though_it_has_nothing_to_write(
+    server: RunningServer, made: Devices, way: str
+) -> None:
+    """Whoever leaves out its entry has to leave out that row."""
+    first, member = await with_words(server, made)
+    n = (await first.verified())[0]
+    if way == "by the words":
+        back = await made.new("back")
+        await recover(back, server.url, member.vault)
+    else:
+        back = await made.join(first, server.url, "two")
+        n = (await back.verified())[0]
+        await renewed(back)
+        await back.membership.renew(grant=None)
+    await back.sync.sync_now()
+    written = "SELECT entry FROM entry WHERE device = ?"
+    (raw,) = await back.store.read(lambda c: c.execute(written, (back.id,)).fetchone())
+    assert unpack_entry(raw).roster_hash == (await roster(back)).head
+    assert (await back.verified())[0] == n + 1
 
 
 async def test_the_other_devices_are_asked_about_a_recovery(

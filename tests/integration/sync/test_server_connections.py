@@ -14,6 +14,7 @@ from certificates import make_certificate
 from sync_server import create_vault, registration_token, server_in_process
 
 from memory_manager.sync.server.errors import SettingsRefused
+from memory_manager.sync.server.running import RunningServer
 
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
 SECONDS = 20.0
@@ -92,7 +93,8 @@ async def test_a_client_that_does_not_take_its_answer_is_cut(
             record = world.founded.source.randbytes(15).rjust(16, b"\1")
             row = world.device.write(record, "x" * 500_000)
             assert (await world.caller.push([row])).status == 200
-        opened = server.host.metrics.text()
+        await http.close()
+        await _until_open(server, 0)
         async with Plain.open(server.port) as client:
             transport = client.writer.transport
             assert isinstance(transport, asyncio.ReadTransport)
@@ -103,15 +105,15 @@ async def test_a_client_that_does_not_take_its_answer_is_cut(
                 f"Authorization: Bearer {world.caller.token}\r\n\r\n"
             )
             client.writer.write(request.encode())
-            deadline = time.monotonic() + SECONDS
-            while _connections(server.host.metrics.text()) > 1:  # ours for the pushes stays
-                assert time.monotonic() < deadline, opened
-                await asyncio.sleep(0.02)
+            await _until_open(server, 1)
+            await _until_open(server, 0)
 
 
-def _connections(text: str) -> int:
-    (line,) = [x for x in text.splitlines() if x.startswith("memlocket_server_connections ")]
-    return int(line.split()[1])
+async def _until_open(server: RunningServer, connections: int) -> None:
+    line = f"memlocket_server_connections {connections}"
+    async with asyncio.timeout(SECONDS):
+        while line not in server.host.metrics.text().splitlines():  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("limit", ["connections", "connections_per_address"])

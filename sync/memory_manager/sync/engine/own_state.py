@@ -10,6 +10,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from memory_manager.sync.engine.connection import ServerConnection
+from memory_manager.sync.ledger import state
 from memory_manager.sync.wire.framing import Signed
 from memory_manager.sync.wire.log import ServerHead
 
@@ -51,6 +53,14 @@ def read_options(connection: Connection) -> Options:
 
 def write_options(transaction: Transaction, options: Options) -> None:
     _set(transaction, _OPTIONS, json.dumps(dataclasses.asdict(options)))
+
+
+def reach_by(transaction: Transaction, way: ServerConnection) -> None:
+    """The address of the server and the owner's words about it, from now on; its key stays."""
+    state.set_server(transaction, way.url)
+    before = read_options(transaction.connection)
+    after = dataclasses.replace(before, ca_file=way.ca_file, proxy=way.proxy)
+    write_options(transaction, after)
 
 
 def heads(connection: Connection) -> tuple[Signed[ServerHead], ...]:

@@ -13,7 +13,10 @@ class SyncAlreadyOn(MemlocketError):
     outcome = Outcome.ASK_USER
     exit_code = 2
     default_message = "This vault is synced with a server already."
-    default_hint = "See: memlocket sync status. To stop for good here: memlocket sync leave"
+    default_hint = (
+        "See: memlocket sync status. If a setup was cut off, its words may not count yet:"
+        " memlocket sync words. To stop for good here: memlocket sync leave"
+    )
 
 
 class EnrolmentRefused(MemlocketError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import keybag, marks, roster_log
+from memory_manager.sync.ledger import keybag, marks, roster_log, state
 from memory_manager.sync.membership.epoch_keys import collect_keys
 from memory_manager.sync.wire import canonical, labels
 from memory_manager.sync.wire.log import ENTRY_BYTES
@@ -31,13 +31,14 @@ def follow(
 ) -> Roster:
     """Verify and store entries that follow our chain, and keep every key they let us read.
 
-    Where this device signed one of them, a mark of our log names it at once (sync.md 4.3): whoever
-    leaves out the entry would have to leave out that row. One that leaves writes no more.
+    Where this device signed one that is new here, a mark of our log names it at once (sync.md 4.3):
+    whoever leaves out the entry would have to leave out that row. One that leaves writes no more.
     SyncRefused, and nothing is stored, for an entry that does not hold (ROSTER_FORK for another one
     at a position that is taken) and for a key that is not what the roster names (WRONG_KEY).
     """
-    roster = roster_log.append(transaction, entries)
     connection = transaction.connection
+    last = state.require(connection).roster_idx
+    roster = roster_log.append(transaction, entries)
     with KeyMaterial() as held:
         known = keybag.keep_all(connection, held)
         chain = roster_log.chain(connection)
@@ -47,7 +48,7 @@ def follow(
             if epoch not in known:
                 keybag.put(transaction, epoch, vrk)
     us = roster.members.get(secrets.device)
-    if us is not None and us.is_active and any(_is_by(entry, us.id) for entry in entries):
+    if us is not None and us.is_active and any(_is_by(each, us.id) for each in chain[last + 1 :]):
         marks.write_mark(transaction)
     return roster
 

@@ -271,6 +271,7 @@ async def become_member(
             enrol_again(transaction, desk.journal, chain=chain, keys=keys)
         else:
             raise SyncAlreadyOn("This vault belongs to another shared memory.")
+        own_state.reach_by(transaction, connection)
         device_names.put(transaction, called)
         if mark:
             marks.write_mark(transaction)
