@@ -41,6 +41,8 @@ signed google: «https://storage.googleapis.com/b/o?X-Goog-Expires=60»&X-Goog-S
 signed sas: «https://acc.blob.core.windows.net/c?sv=2023-01-03»&sig=‹{a:43}%3D›«&se=2025-01-01»
 signed cloudfront: «https://d1.cloudfront.net/a.mp4?Expires=1735787045»&Signature=‹{a:120}›&Key-Pair-Id=K2JCJMDEHXQW5F
 otpauth uri: «otpauth://totp/Acme:me?secret=»‹{3:32}›«&issuer=Acme»
+otpauth seed: «TOTP seed:» {3:32}
+url wifi: «WIFI:T:WPA;S:office;P:»‹{a:14}›«;;»
 """
 HEADERS = """
 header bearer: «Authorization: Bearer» {w:40}

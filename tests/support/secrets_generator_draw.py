@@ -104,7 +104,7 @@ class Draw:
 
     def password(self) -> str:
         """What people and password tools choose, eight or more characters."""
-        style = self.random.randrange(8)
+        style = self.random.randrange(9)
         symbol = self.pick(tuple("!#%-_.@$*+/^"))
         number = str(self.random.randrange(10, 9999))
         word = self.pick(WORDS)
@@ -124,6 +124,8 @@ class Draw:
             return "x" + "".join(body)
         if style == 6:
             return "-".join(self.pick(WORDS) for _ in range(4)) + number
+        if style == 7:
+            return f"{word.capitalize()}_{number}"
         return word.replace("a", "4").replace("e", "3").title() + number + symbol + self.of("l", 4)
 
     def value(self, shape: str) -> Value:

@@ -172,4 +172,4 @@ def _ruleset_digest() -> str:
 
 def test_a_changed_rule_set_has_a_new_version() -> None:
     """When this fails: raise RULESET_VERSION, then pin the new digest beside it."""
-    assert {RULESET_VERSION: _ruleset_digest()} == {"4": "e8e7397eb209bf53"}
+    assert {RULESET_VERSION: _ruleset_digest()} == {"5": "e8e7397eb209bf53"}

@@ -106,6 +106,41 @@ _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]],
         ),
     ),
     (
+        ("app password", "application password"),
+        (),
+        late(
+            r"(?i:app(?:lication)? password)[ \t]{0,4}(?:is|[:=])?[ \t]{1,4}[\"'`]?"
+            r"(?=[A-Za-z ]{0,28}[0-9])((?:[A-Za-z0-9]{4} ){5}[A-Za-z0-9]{4})(?![A-Za-z0-9])"
+        ),
+    ),
+    (
+        ("net use",),
+        (),
+        late(r"(?i:\bnet use\b[^\n|;&]{0,160}?\s/u(?:ser)?:\S{1,80})[ \t]{1,4}(?!/)" + _VALUE),
+    ),
+    (
+        ("net use",),
+        (),
+        late(
+            r"(?i:\bnet use [a-z*]:? \\\\\S{1,160})[ \t]{1,4}(?!/)"
+            + _VALUE
+            + r"(?=[ \t]{1,4}/[Uu])"
+        ),
+    ),
+    (
+        ("totp", "2fa", "mfa"),
+        (),
+        late(
+            r"(?i:\b(?:totp|2fa|mfa)[ _-]?(?:seed|key))(?: is|:|=)?[ \t\"'`]{0,3}"
+            r"([A-Z2-7]{16,64})(?![A-Za-z0-9])"
+        ),
+    ),
+    (
+        ("wifi:",),
+        (),
+        late(r"(?i:\bwifi:(?:[tshr]:[^;\n]{0,64};){0,3}p:)((?:\\.|[^;\\\n]){4,64});"),
+    ),
+    (
         ("bitlocker", "recovery key", "recovery password"),
         (),
         late(r"(?<![0-9-])((?:[0-9]{6}-){7}[0-9]{6})(?![0-9-])"),

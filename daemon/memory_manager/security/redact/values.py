@@ -195,6 +195,8 @@ _KNOWN_NUMBER: Final = late(r"(?:iso|rfc|utf|sha|md|ed|cp|base|port|http)\d+$|(?
 def _has_random_word(value: str) -> bool:
     """Whether a part of a snake_case name is no word: words may end in, or hold, a few digits."""
     for part in value.split("_"):
+        if len(part) >= 2 and part.isdigit():
+            return True
         letters = "".join(c for c in part if c.isalpha())
         digits = len(part) - len(letters)
         if letters and _LONG_NUMBER.search(part) and not _KNOWN_NUMBER.search(part):
@@ -225,7 +227,7 @@ def _is_password(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
             digits and symbols and _NUMBER.fullmatch(value) is None
         )
     if digits:
-        return not _SNAKE.fullmatch(value) or quoted or tight or sure
+        return not _SNAKE.fullmatch(value) or value[0].isupper() or quoted or tight or sure
     if symbols and value[-1] not in ":?" and not value.endswith("!"):
         return any(c in _SYMBOLS for c in value.strip("()[]{}<>:/|"))
     if sure:
