@@ -157,5 +157,6 @@ def _standing(connection: Connection) -> Standing | None:
     found, roster = state.read(connection), roster_log.load(connection)
     if found is None or roster is None:
         return None
-    names = device_names.read(connection)
+    known = device_names.read(connection)
+    names = {device: name for device, name in known.items() if device in roster.members}
     return Standing(found, roster, verified.load(connection), names)
