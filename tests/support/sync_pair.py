@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sync_devices import Devices, SyncDevice
-from sync_proxy import ROSTER, Answer, Call
+from sync_proxy import ROSTER, Answer, Call, SyncProxy, hang
 
 from memory_manager.sync.ledger import roster_log
 from memory_manager.sync.membership.roster_entries import Signer
@@ -90,3 +91,29 @@ async def lose_the_roster_answer(call: Call) -> Answer | None:
         return None
     await call.forward()
     return Answer(502, "text/html", b"gone")
+
+
+async def lose_the_answer(call: Call) -> Answer | None:
+    """The server makes the vault, and nobody hears of it."""
+    if call.path != "/v1/vaults":
+        return None
+    assert (await call.forward()).status == 201
+    return Answer(502, "text/html", b"gone")
+
+
+async def end_at_the_roster(attempt: Coroutine[Any, Any, object], proxy: SyncProxy) -> None:
+    """Run an act until it posts an entry, which nobody takes; there it ends."""
+    met = asyncio.Event()
+
+    async def stay_away(call: Call) -> Answer | None:
+        if (call.method, call.path) != ("POST", ROSTER):
+            return None
+        met.set()
+        return await hang(call)
+
+    proxy.rule = stay_away
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(attempt)
+        await met.wait()
+        task.cancel()
+    proxy.rule = None

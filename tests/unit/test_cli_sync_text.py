@@ -43,6 +43,15 @@ def test_the_verified_row_and_its_words_are_shown() -> None:
     assert "2a02-11bc-8d05-7e07-65ca-14b7-d416-a0db" in shown
 
 
+@pytest.mark.parametrize(("known", "said"), [(False, True), (True, False), (None, False)])
+def test_words_that_do_not_recover_the_shared_memory_are_named_where_that_is_known(
+    known: bool | None, said: bool
+) -> None:
+    shown = sync_text.status({"sync": on(words_recover=known)})
+    assert ("do not recover the shared memory" in shown) is said
+    assert ("memlocket sync words" in shown) is said
+
+
 @pytest.mark.parametrize(
     ("code", "next_step"),
     [

@@ -32,6 +32,13 @@ _WAYS_ON = {
 """What to type after each stop; where nothing stands here, it is ``memlocket sync retry``."""
 
 
+_WORDS_DO_NOT_RECOVER = (
+    "! The recovery words of this vault do not recover the shared memory.\n"
+    "  To change that: memlocket sync words\n"
+    "  Without any, and where they were revoked, first: memlocket recovery new"
+)
+
+
 def status(answer: _Entry) -> str:
     """Facts first, then what needs the owner."""
     sync = section(answer, "sync")
@@ -56,6 +63,8 @@ def status(answer: _Entry) -> str:
     )  # fmt: skip
     stopped = sync.get("state") == "stopped"
     shown = [_alarm(alarm, sync, stopped=stopped) for alarm in entries(sync, "alarms")]
+    if sync.get("words_recover") is False:
+        shown.append(_WORDS_DO_NOT_RECOVER)
     return "\n".join([text, *shown])
 
 

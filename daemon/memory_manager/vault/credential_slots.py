@@ -189,6 +189,15 @@ def put_key(
     return _with(slot_file, slot)
 
 
+def recovery_commitment(entropy: kdf.SecretBytes) -> bytes:
+    """What a recovery slot shows of its words: the same in every slot of the same words."""
+    kek = kdf.recovery_key(entropy)
+    try:
+        return slots.key_commitment(kek)
+    finally:
+        kdf.wipe(kek)
+
+
 def put_recovery(slot_file: SlotFile, luk: kdf.SecretBytes, entropy: kdf.SecretBytes) -> SlotFile:
     """Set or replace the recovery slot."""
     kek = kdf.recovery_key(entropy)

@@ -179,6 +179,14 @@ class VaultGate:
             raise self._condition.error()
         session.forget_sync()
 
+    def recovery_commitment(self) -> bytes | None:
+        """Which recovery words open the vault, as ``credential_slots.recovery_commitment``; None
+        where none do, and while it is locked.
+        """
+        session = self._session
+        slot = None if session is None else session.keys.slot_file.find(SlotType.RECOVERY)
+        return None if slot is None else slot.kc
+
     def check_integrity(self) -> IntegrityReport:
         """Read every page of the open vault; the errors of ``store`` when it is not open."""
         session = self._session

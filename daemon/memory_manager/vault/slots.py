@@ -94,6 +94,11 @@ def database_commitment(dbk: kdf.SecretBytes) -> bytes:
     return kdf.labelled_hash(dbk, _DATABASE_COMMITMENT)
 
 
+def key_commitment(kek: kdf.SecretBytes) -> bytes:
+    """``kc`` of every slot that opens with this key."""
+    return kdf.labelled_hash(kek, _COMMITMENT)
+
+
 def slot_context(vault: bytes, install: bytes, slot: Slot) -> bytes:
     """The 74 bytes of associated data that bind a slot to its place and parameters."""
     return b"".join(
@@ -131,7 +136,7 @@ def make_slot(
     nonce: bytes | None = None,
 ) -> Slot:
     """Wrap ``luk`` under ``kek``."""
-    commitment = kdf.labelled_hash(kek, _COMMITMENT)
+    commitment = key_commitment(kek)
     empty = Slot(no, slot_type, salt, t, m_kib, p, commitment, nonce or kdf.new_nonce(), b"")
     sealed = kdf.seal(kek, empty.nonce, luk, slot_context(vault, install, empty))
     return dataclasses.replace(empty, ct=sealed)
@@ -143,7 +148,7 @@ def open_slot(slot_file: SlotFile, slot: Slot, kek: kdf.SecretBytes) -> bytearra
     WrongPassphrase when the commitment is not that of ``kek``; SlotDamaged when it is and the slot
     still does not open, or when the LUK in it does not match the database's commitment.
     """
-    if not kdf.equal(kdf.labelled_hash(kek, _COMMITMENT), slot.kc):
+    if not kdf.equal(key_commitment(kek), slot.kc):
         raise WrongPassphrase
     context = slot_context(slot_file.vault, slot_file.install, slot)
     try:

@@ -47,13 +47,16 @@ _CONFIRMED: Final = frozenset({SyncCode.ROSTER_CHANGED, SyncCode.BREAKER, SyncCo
 
 
 class VaultAnchor(Protocol):
-    """The record outside the database; ``VaultLifecycle`` is one. Both block, on any thread."""
+    """What is outside the database; ``VaultLifecycle`` is one. Writing blocks, on any thread."""
 
     def write_anchor(self) -> None:
         """It names what is committed, and is on the disk, when this returns: before every push."""
 
     def forget_sync(self) -> None:
         """Inside the unit of work that turns sync off."""
+
+    def recovery_commitment(self) -> bytes | None:
+        """Which recovery words open the vault; never waits."""
 
 
 class SyncService:
@@ -115,7 +118,8 @@ class SyncService:
         Members: state (off, ok, syncing, waiting, paused, stopped, offline), server, device,
         verified {n, g, words}, outbox, progress {phase, done, total}, alarms [{code, at, device, n,
         advice, evidence}], quarantined {code: count}, conflicts, last_contact_at, next_try_at,
-        epoch, devices. As of the last change that the engine heard of; ``fresh_status`` looks.
+        epoch, words_recover (of the vault's present recovery words; None: cannot be told), devices.
+        As of the last change that the engine heard of; ``fresh_status`` looks.
         """
         live = self._unusable if self._engine is None else self._engine.live
         return status_json(self._snapshot, live)
@@ -330,7 +334,8 @@ class SyncService:
             await client.close()
 
     async def _refresh(self) -> None:
-        self._snapshot = await self.store.read(lambda c: read_snapshot(c, self._roster))
+        slot = self.anchor.recovery_commitment()
+        self._snapshot = await self.store.read(lambda c: read_snapshot(c, self._roster, slot))
 
     async def _state(self) -> SyncState:
         found = await self.store.read(state.read)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from certificates import make_certificate
 from sync_devices import Devices, SyncDevice
-from sync_proxy import ROSTER, Answer, Call, SyncProxy, between, hang, refusal
+from sync_pair import end_at_the_roster, lose_the_answer
+from sync_proxy import ROSTER, Answer, Call, SyncProxy, between, refusal
 from sync_server import registration_token, server_in_process
 
 from memory_manager.sync.engine.errors import (
@@ -43,14 +44,6 @@ async def set_up(
     return await device.membership.set_up(
         ServerAddress(url), token, name="one", grant=grant, words=words
     )
-
-
-async def lose_the_answer(call: Call) -> Answer | None:
-    """The server makes the vault, and nobody hears of it."""
-    if call.path != VAULTS:
-        return None
-    assert (await call.forward()).status == 201
-    return Answer(502, "text/html", b"gone")
 
 
 async def lose_the_request(call: Call) -> Answer | None:
@@ -200,20 +193,7 @@ async def test_words_that_were_cut_off_at_the_very_end_are_named_by_the_next_att
     one = await made.new("one")
     token = await registration_token(server)
     await cut_off(one, proxy, token, WORDS)
-    met = asyncio.Event()
-
-    async def stay_away(call: Call) -> Answer | None:
-        if (call.method, call.path) != ("POST", ROSTER):
-            return None
-        met.set()
-        return await hang(call)
-
-    proxy.rule = stay_away
-    async with asyncio.TaskGroup() as group:
-        attempt = group.create_task(set_up(one, proxy.url, token, words=OTHER_WORDS))
-        await met.wait()
-        attempt.cancel()
-    proxy.rule = None
+    await end_at_the_roster(set_up(one, proxy.url, token, words=OTHER_WORDS), proxy)
     await one.close()
     await one.open()
     with pytest.raises(SyncAlreadyOn) as told:

@@ -18,7 +18,7 @@ from sync_proxy import PULL, Answer, Call, SyncProxy, signed_head
 from memory_manager.base.times import now_ms
 from memory_manager.sync.engine.errors import SyncUnreachable
 from memory_manager.sync.errors import SyncCode, SyncRefused
-from memory_manager.sync.ledger import roster_log, state
+from memory_manager.sync.ledger import device_names, roster_log, state
 from memory_manager.sync.membership.errors import (
     EnrolmentExpired,
     EnrolmentRefused,
@@ -318,3 +318,19 @@ async def test_the_others_hear_the_name_of_a_device_whose_entry_was_answered_by_
     await agree(second)
     names = {view.id: view.name for view in (await second.membership.devices())[0]}
     assert names[third.id] == "three"
+
+
+async def test_names_of_nobody_are_neither_handed_over_nor_kept(
+    server: RunningServer, made: Devices
+) -> None:
+    first = await made.found(server)
+    nobodies = {bytes([number] * 16): "nobody" for number in range(70)}
+    await first.store.write(lambda tx: device_names.put(tx, nobodies))
+    second = await made.join(first, server.url, "two")
+    expected = {first.id: "one", second.id: "two"}
+    assert await first.store.read(device_names.read) == expected
+    await first.store.write(lambda tx: device_names.put(tx, nobodies))
+    await first.membership.call_device("one", "desk")
+    for device in (first, second):
+        await device.sync.sync_now()
+    assert await second.store.read(device_names.read) == expected | {first.id: "desk"}

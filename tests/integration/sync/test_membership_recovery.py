@@ -293,11 +293,16 @@ async def test_a_mark_names_its_author_and_those_without_a_name_and_nonsense_is_
     server: RunningServer, made: Devices
 ) -> None:
     device, _ = await with_words(server, made)
-    author, other = bytes([7] * 16), bytes([8] * 16)
+    for name in ("author", "other"):
+        await made.join(device, server.url, name)
+    author, other = (each.id for each in made.made[1:])
+    await device.store.write(device_names.forget)
+    await device.store.write(lambda tx: device_names.put(tx, {device.id: "one"}))
     said: dict[str, object] = {
         author.hex(): "the\x1b[2J author",
         other.hex(): "another",
         device.id.hex(): "taken over",
+        "08" * 16: "nobody",
         "no id": "x",
         "09" * 16: ["no", "text"],
     }

@@ -56,6 +56,8 @@ def test_setup_and_enrolment_on_terminals(
     assert setup.wait() == 0
     assert f"memlocket sync join {server.url}" in setup.screen
     assert desk.status()["vault"]["recovery"] == "confirmed"
+    told = json.loads(desk.cli("sync", "status", "--json").stdout)
+    assert told["sync"]["words_recover"] is True
     assert "On your recovery sheet" in setup.screen
 
     join = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)

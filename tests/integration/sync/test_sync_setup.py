@@ -68,6 +68,8 @@ def test_old_words_stay_until_the_new_ones_are_in_use(
     )
     assert "On your recovery sheet" in done.stderr
     assert daemon.status()["vault"]["recovery"] == "confirmed"
+    told = json.loads(daemon.cli("sync", "status", "--json").stdout)
+    assert told["sync"]["words_recover"] is True
     again = daemon.cli("sync", "setup", server.url, check=False)
     assert again.returncode == 2
     assert "synced with a server already" in again.stderr

@@ -25,6 +25,8 @@ _HEADS: Final = "sync_heads"
 _OPTIONS: Final = "sync_options"
 _EXPECTED: Final = "sync_expected_head"
 _REWRAPPING: Final = "sync_rewrapping"
+_WORDS: Final = "sync_words"
+_KEPT_WORDS: Final = 16
 MAX_JITTER_SECONDS: Final = 60.0
 
 
@@ -106,11 +108,30 @@ def write_rewrapping(transaction: Transaction, at: Rewrapping) -> None:
     _set(transaction, _REWRAPPING, json.dumps(dataclasses.asdict(at)))
 
 
+def note_words(transaction: Transaction, commitment: bytes, member: bytes) -> None:
+    """Recovery words were given here: which member of the list they are, if they get there.
+
+    ``commitment`` is what tells from the vault's slot whether they are its present ones. Noted
+    before anybody is asked, so that an act that is cut off leaves no words that nobody knows.
+    """
+    known = words(transaction.connection)
+    known.pop(commitment, None)
+    newest = [*known.items(), (commitment, member)][-_KEPT_WORDS:]
+    _set(transaction, _WORDS, json.dumps({slot.hex(): of.hex() for slot, of in newest}))
+
+
+def words(connection: Connection) -> dict[bytes, bytes]:
+    """Member ids by the commitment of the words, as noted."""
+    text = _get(connection, _WORDS)
+    found: dict[str, str] = {} if text is None else json.loads(text)
+    return {bytes.fromhex(slot): bytes.fromhex(of) for slot, of in found.items()}
+
+
 def forget(transaction: Transaction) -> None:
     """Nothing of a server is remembered any more."""
     transaction.connection.execute(
-        "DELETE FROM vault_state WHERE key IN (?, ?, ?, ?)",
-        (_HEADS, _OPTIONS, _EXPECTED, _REWRAPPING),
+        "DELETE FROM vault_state WHERE key IN (?, ?, ?, ?, ?)",
+        (_HEADS, _OPTIONS, _EXPECTED, _REWRAPPING, _WORDS),
     )
 
 

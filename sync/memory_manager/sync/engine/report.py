@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from memory_manager.base.times import rfc3339
+from memory_manager.sync.engine import own_state
 from memory_manager.sync.engine.advice import ENROL_AGAIN, THIS_ONE_REVOKED, Finding, advice
 from memory_manager.sync.engine.connection import base_url
 from memory_manager.sync.engine.parts import Progress, RosterCache
@@ -25,7 +26,7 @@ from memory_manager.sync.ledger.alarms import Alarm
 from memory_manager.sync.ledger.seeding import SeedingProgress
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire.log import head_words
-from memory_manager.sync.wire.roster import Roster
+from memory_manager.sync.wire.roster import Role, Roster
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -46,6 +47,7 @@ class Snapshot:
     conflicts: int
     alarms: tuple[Alarm, ...]
     names: Mapping[bytes, str]
+    words_recover: bool | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,22 +62,40 @@ class Live:
     progress: Progress | None = None
 
 
-def read_snapshot(connection: Connection, cache: RosterCache) -> Snapshot | None:
-    """None while sync is off."""
+def read_snapshot(
+    connection: Connection, cache: RosterCache, slot: bytes | None
+) -> Snapshot | None:
+    """None while sync is off. ``slot`` is the commitment of the vault's present recovery words."""
     now = state.read(connection)
     if now is None:
         return None
+    roster = cache.at(connection)
     return Snapshot(
         now,
         state.must_enrol_again(connection),
-        cache.at(connection),
+        roster,
         outbox.count(connection),
         seeding.progress(connection) if now.seeding else None,
         quarantine.by_code(connection),
         conflicts.count(connection),
         tuple(alarms.listed(connection)),
         device_names.read(connection),
+        words_recover(roster, own_state.words(connection), slot),
     )
+
+
+def words_recover(roster: Roster, known: Mapping[bytes, bytes], slot: bytes | None) -> bool | None:
+    """Whether the vault's present recovery words recover the shared vault; None: cannot be told.
+
+    Without the words only those can be told that were given here (``own_state.note_words``). Others
+    on the list, which another device put there, may be these.
+    """
+    active = {member.id for member in roster.active() if member.role is Role.RECOVERY}
+    if slot is None:
+        return False if known else None  # never asked for
+    if slot in known:
+        return known[slot] in active
+    return False if active <= set(known.values()) else None
 
 
 def status_json(snapshot: Snapshot | None, live: Live) -> dict[str, object]:
@@ -105,6 +125,7 @@ def status_json(snapshot: Snapshot | None, live: Live) -> dict[str, object]:
         "last_contact_at": rfc3339(contact) if contact else None,
         "next_try_at": None if live.retry_at_ms is None else rfc3339(live.retry_at_ms),
         "epoch": roster.epoch,
+        "words_recover": snapshot.words_recover,
         "devices": [
             {
                 "id": member.id.hex(),
@@ -132,6 +153,7 @@ _MEMBERS = (
     "last_contact_at",
     "next_try_at",
     "epoch",
+    "words_recover",
     "devices",
 )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memory_manager.sync.ledger import state
+from memory_manager.sync.wire import canonical
 from memory_manager.sync.wire.roster import Roster, SignedEntry, roster_of
 
 if TYPE_CHECKING:
@@ -14,12 +15,29 @@ if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
 
+_NEW_MEMBERS: Final = ("device", "recovery", "new_device")
+"""Where an entry names somebody new."""
+
+
 def chain(connection: Connection, after: int = -1) -> tuple[SignedEntry, ...]:
     """The stored entries behind position ``after``, in order."""
     rows = connection.execute(
         "SELECT document, signature FROM roster_log WHERE idx > ? ORDER BY idx", (after,)
     )
     return tuple(SignedEntry(document, signature) for document, signature in rows)
+
+
+def everybody(connection: Connection) -> tuple[bytes, ...]:
+    """The ids of all who are or were members by the stored chain, in the order they joined.
+
+    Nothing is verified again: only what held was stored.
+    """
+    found: list[bytes] = []
+    for entry in chain(connection):
+        document = canonical.decode(entry.document)
+        added = (document.get(name) for name in _NEW_MEMBERS)
+        found.extend(bytes.fromhex(one["id"]) for one in added if one is not None)
+    return tuple(found)
 
 
 def load(connection: Connection) -> Roster | None:

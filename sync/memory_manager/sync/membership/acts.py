@@ -12,7 +12,7 @@ from memory_manager.sync.engine.errors import SyncServerRefused, SyncUnreachable
 from memory_manager.sync.errors import SyncCode, SyncRefused
 from memory_manager.sync.ledger import device_names, state
 from memory_manager.sync.membership import roster_entries
-from memory_manager.sync.membership.desk import REFUSED_LOGIN, Desk, Standing
+from memory_manager.sync.membership.desk import REFUSED_LOGIN, Desk, Standing, note_words
 from memory_manager.sync.membership.devices import member_called
 from memory_manager.sync.membership.errors import RosterMoved
 from memory_manager.sync.membership.roster_entries import PaperDevice
@@ -129,6 +129,8 @@ async def replace_words(desk: Desk, paper: PaperDevice | None) -> bool:
 
     False when they were already the only ones.
     """
+    if paper is not None:
+        await note_words(desk, paper)
     with kdf.KeyMaterial() as held:
         added = paper is not None and await _add_words(desk, paper, held)
         kept = None if paper is None else paper.keys.device

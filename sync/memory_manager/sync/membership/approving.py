@@ -87,8 +87,9 @@ class Doorkeeper:
                 return None  # an earlier attempt got this far
             return roster_entries.add(now.roster, desk.signer(now), keys, proof)
 
+        await desk.catch_up()  # who was let in before is on the list, and keeps its name
         # first, so that the mark of the new entry tells the others
-        await desk.write(lambda transaction: device_names.put(transaction, {keys.device: name}))
+        await desk.write(lambda transaction: device_names.expect(transaction, keys.device, name))
         await desk.post(build)
         await self._welcome(shown)
         del self._shown[handle]

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from memory_manager.sync.engine import own_state
 from memory_manager.sync.engine.client import SyncClient
 from memory_manager.sync.engine.device_secrets import DeviceSecrets
 from memory_manager.sync.engine.errors import SyncOff, SyncServerRefused
@@ -21,7 +22,7 @@ from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.membership.chain import entries_after
 from memory_manager.sync.membership.errors import RosterMoved
 from memory_manager.sync.membership.following import follow
-from memory_manager.sync.membership.roster_entries import Rotation, Signer
+from memory_manager.sync.membership.roster_entries import PaperDevice, Rotation, Signer
 from memory_manager.sync.service import SyncService
 from memory_manager.sync.wire.acceptance import NO_ENTRY, VerifiedLog
 from memory_manager.sync.wire.roster import Roster, SignedEntry
@@ -153,9 +154,16 @@ class Desk:
         return Rotation(held.keep(kdf.new_key()), None if present is None else held.keep(present))
 
 
+async def note_words(desk: Desk, paper: PaperDevice) -> None:
+    """Before anybody is asked to let these words recover the vault."""
+    member, commitment = paper.keys.device, paper.commitment
+    await desk.write(lambda transaction: own_state.note_words(transaction, commitment, member))
+
+
 def _standing(connection: Connection) -> Standing | None:
     found, roster = state.read(connection), roster_log.load(connection)
     if found is None or roster is None:
         return None
-    names = device_names.read(connection)
+    known = device_names.read(connection)
+    names = {device: name for device, name in known.items() if device in roster.members}
     return Standing(found, roster, verified.load(connection), names)

@@ -22,7 +22,7 @@ from memory_manager.sync.ledger import device_names, kept_founding, marks, state
 from memory_manager.sync.ledger.founding import enrol_again, turn_on
 from memory_manager.sync.ledger.kept_founding import KeptFounding
 from memory_manager.sync.membership import acts, roster_entries
-from memory_manager.sync.membership.desk import Desk
+from memory_manager.sync.membership.desk import Desk, note_words
 from memory_manager.sync.membership.errors import SyncAlreadyOn
 from memory_manager.sync.membership.roster_entries import PaperDevice, Signer
 from memory_manager.sync.wire import labels
@@ -195,6 +195,8 @@ async def _kept(
 
     It is in the vault before the server hears of it. Another server gets another vault.
     """
+    if paper is not None:
+        await note_words(desk, paper)
     before = await desk.sync.store.read(
         lambda connection: kept_founding.read(connection, server_key)
     )

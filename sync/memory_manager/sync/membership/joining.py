@@ -132,7 +132,8 @@ class Newcomer:
                 raise SyncRefused(SyncCode.WAITING_KEY)
             seen = ServerHead(welcome.n, welcome.g)
             await check_head(client, welcome.vault, welcome.server_key, seen)
-            called = {**welcome.names, secrets.device: waiting.name}
+            told = {each: name for each, name in welcome.names.items() if each in roster.members}
+            called = {**told, secrets.device: waiting.name}
             return await become_member(
                 self._desk,
                 waiting.address,

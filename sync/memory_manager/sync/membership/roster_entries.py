@@ -32,6 +32,7 @@ from memory_manager.sync.wire.roster import (
     vault_id,
 )
 from memory_manager.vault import kdf, recovery_words
+from memory_manager.vault.credential_slots import recovery_commitment
 
 _PAPER_LABEL: Final = labels.NEW_KEYS
 
@@ -47,9 +48,13 @@ class Signer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaperDevice:
-    """The secret half of the recovery words as a roster member; ``wipe`` it after use."""
+    """The secret half of the recovery words as a roster member; ``wipe`` it after use.
+
+    ``commitment`` is that of the vault's recovery slot while it is made of these words.
+    """
 
     keys: NewKeys
+    commitment: bytes
     signing: SigningKey = dataclasses.field(repr=False)
     box_secret: bytearray = dataclasses.field(repr=False)
 
@@ -81,9 +86,11 @@ def paper_device(words: str | Sequence[str]) -> PaperDevice:
         seed = made.keep(kdf.paper_signing_seed(entropy))
         box_secret = kdf.paper_box_secret(entropy)
         signing = SigningKey(bytes(seed))
+        commitment = recovery_commitment(entropy)
     ed25519 = bytes(signing.verify_key)
     x25519 = bytes(PrivateKey(bytes(box_secret)).public_key)
-    return PaperDevice(NewKeys(paper_id(ed25519, x25519), ed25519, x25519), signing, box_secret)
+    keys = NewKeys(paper_id(ed25519, x25519), ed25519, x25519)
+    return PaperDevice(keys, commitment, signing, box_secret)
 
 
 def paper_id(ed25519: bytes, x25519: bytes) -> bytes:
