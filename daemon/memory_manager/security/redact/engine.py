@@ -316,7 +316,10 @@ def _coded_stretches(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[
     return [
         (start, end)
         for start, end in spans
-        if end - start >= MIN_CODED_RUN and _may_be_coded(text[start:end])
+        if end - start >= MIN_CODED_RUN
+        # letters of one case are passed over as early as can be: most runs are names
+        and (not (run := text[start:end]).islower() or end - start >= MIN_HEX_RUN)
+        and _may_be_coded(run)
     ]
 
 
