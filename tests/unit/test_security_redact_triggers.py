@@ -161,6 +161,15 @@ def test_the_native_gate_says_what_may_be_left_out() -> None:
     assert all(anchors.find_anchors("We moved.").may(trigger) for trigger in Trigger)
 
 
+def test_every_escape_and_a_plus_for_a_blank_are_told_by_one_character() -> None:
+    for text in ("%41", r"\u0041", r"\u{41}", r"\x41", r"\U00000041", "&#65;", "&amp;", r"\n"):
+        assert views.unescaped(text) is not None
+        assert views.may_be_escaped(text.encode())
+    assert views.FORM_PLUS.search("key+x")
+    assert views.may_be_escaped(b"key+x")
+    assert not views.may_be_escaped("a=b, c/d: 数据，$x".encode())
+
+
 def test_a_part_of_a_word_is_no_label() -> None:
     for text, anchor, alone in (
         ("path", "pat", False), ("spat", "pat", False), ("pat", "pat", True),
@@ -203,6 +212,12 @@ def test_a_reading_that_differs_by_commas_only_is_told_from_others() -> None:
         view = views.normalised(text, data, marking.marked(data))
         assert view is not None
         assert view.only_commas is only
+    for text, kept in (("数，据", True), ("数，据\u200b", False), ("，\x00", False)):
+        data = marking.utf8(text)
+        view = views.normalised(text, data, marking.marked(data), commas=False)
+        assert (view is None) is kept
+        # what is folded beside them folds them too
+        assert view is None or views.COMMA not in view.text
     found = anchors.find_anchors("备注，token：x").on("备注,token：x")
     assert list(found.labels()) == [(3, "token")]
     assert found.lowered == "备注,token：x"

@@ -72,6 +72,8 @@ class Found:
     """Which anchors stand where in one text, as the portable gate tells."""
 
     __slots__ = ("_lowered", "_matches", "seen", "text")
+    is_nothing = False
+    """Whether no reading that waits for a literal or a trigger is to be done."""
 
     def __init__(self, text: str, lowered: str, matches: list[Match]) -> None:
         self.text = text
@@ -100,11 +102,6 @@ class Found:
         found = Found(text, "", self._matches)
         found._lowered = None
         return found
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether no reading that waits for a literal or a trigger is to be done."""
-        return False
 
     def may(self, trigger: Trigger) -> bool:
         """Whether the reading that the trigger stands for may find something."""
@@ -165,10 +162,6 @@ class NativeFound(Found):
     def has_vendors(self) -> bool:
         return bool(self._possible)
 
-    @property
-    def is_nothing(self) -> bool:
-        return self is _NOTHING_FOUND
-
     def may(self, trigger: Trigger) -> bool:
         return trigger in self._triggers
 
@@ -200,6 +193,13 @@ class NativeFound(Found):
         return found
 
 
+class _NothingFound(NativeFound):
+    """What the native gate says of most texts; nothing of it depends on the text."""
+
+    __slots__ = ()
+    is_nothing = True
+
+
 def _starts(data: bytes, ends: Iterable[tuple[int, int]]) -> Iterator[Match]:
     """The places of literals in a text from where they end, ascending, in its UTF-8 form."""
     plain = data.isascii()
@@ -220,8 +220,7 @@ _CONTENT: Final = native.Content(
     tuple(anchor in commands.AS_WRITTEN for anchor in ANCHORS),
     PATTERNS,
 )
-# nothing of it depends on the text
-_NOTHING_FOUND: Final = NativeFound("", b"", ())
+_NOTHING_FOUND: Final = _NothingFound("", b"", ())
 
 
 @functools.cache

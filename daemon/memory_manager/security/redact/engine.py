@@ -49,7 +49,6 @@ _BASE64_LINES: Final = late(
 # two groups of four that stand for three characters of text each, as in every encoded secret
 _QUAD: Final = "[CDI-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 _QUADS: Final = late(_QUAD * 2)
-_CODED: Final = late(_QUAD * 2 + "|[0-9a-fA-F]{32}")
 _LONG_HEX: Final = late(r"[0-9a-fA-F]{32}")
 _LINE_START: Final = late(r"\r?\n[ \t>|#*-]{0,8}")
 _HEX_RUN: Final = late(r"(?:[0-9a-fA-F]{2}){16,}")
@@ -86,26 +85,20 @@ def scan(text: str, budget: Budget) -> list[Hit]:
     marks = marked(data)
     spans = marked_runs(marks)
     hits = scan_view(text, budget, spans, found)
-    folded = views.normalised(text, data, marks)
+    escaped = views.may_be_escaped(data)
+    # in a text without literals and escapes nobody reads commas
+    folded = views.normalised(text, data, marks, commas=escaped or not found.is_nothing)
     base = text
     if folded is not None:
         base = folded.text
         if not folded.only_commas:
             hits += _mapped(folded, scan_view(base, budget))
-        elif found.is_nothing:
-            budget.charge(len(base))
         else:
             # no key without a literal holds a comma: their runs are those of the text itself
             longer = None if found.has_vendors else ()
             hits += _mapped(folded, scan_view(base, budget, longer, found.on(base)))
-    decoded = views.unescaped(base)
-    if decoded is not None:
-        view, left = decoded
-        inner = list(_mapped(view, scan_view(view.text, budget)))
-        inner += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
-        hits += inner if folded is None else _mapped(folded, inner)
-    if "+" in base and views.FORM_PLUS.search(base):
-        hits += _form_hits(base, budget, folded)
+    if escaped or folded is not None:
+        hits += _unescaped_hits(base, budget, folded)
     together = views.joined(text, spans, marks, breaks=found.may(Trigger.BREAKS))
     if together is not None:
         for hit in vendor_hits(together.text, find_anchors(together.text), budget):
@@ -115,6 +108,20 @@ def scan(text: str, budget: Budget) -> list[Hit]:
     stretches = _coded_stretches(text, spans)
     if stretches:
         hits += _decoded_hits(text, budget, 0, stretches)
+    return hits
+
+
+def _unescaped_hits(base: str, budget: Budget, folded: views.View | None) -> list[Hit]:
+    """Hits in the readings in which escapes are decoded."""
+    hits: list[Hit] = []
+    decoded = views.unescaped(base)
+    if decoded is not None:
+        view, left = decoded
+        inner = list(_mapped(view, scan_view(view.text, budget)))
+        inner += [Hit(*span, "encoded-secret", Severity.CREDENTIAL, 0) for span in left]
+        hits += inner if folded is None else _mapped(folded, inner)
+    if "+" in base and views.FORM_PLUS.search(base):
+        hits += _form_hits(base, budget, folded)
     return hits
 
 
@@ -144,9 +151,11 @@ def scan_view(
         found = find_anchors(text)
     if spans is None:
         spans = runs(text)
-    hits: list[Hit] = []
-    if spans:
-        hits += vendor_hits(text, found, budget, spans)
+    hits = _keys_in_runs(text, spans)
+    if found.is_nothing:
+        return hits
+    if found.has_vendors:
+        hits += _anchored_hits(text, found, budget, spans)
     if found.may(Trigger.WORDS):
         hits += key_material.seed_phrases(text)
     # one character is looked for much faster than three
@@ -192,21 +201,30 @@ def scan_self_identifying(text: str, budget: Budget) -> Iterator[Hit]:
         yield from carriers.url_userinfo(text)
 
 
-def vendor_hits(
-    text: str,
-    found: Found,
-    budget: Budget,
-    spans: Sequence[tuple[int, int]] | None = None,
+def vendor_hits(text: str, found: Found, budget: Budget) -> Iterator[Hit]:
+    """The registry, evaluated at anchors inside long runs, and keys without an anchor."""
+    spans = runs(text)
+    yield from _keys_in_runs(text, spans)
+    if found.has_vendors:
+        yield from _anchored_hits(text, found, budget, spans)
+
+
+def _keys_in_runs(text: str, spans: Iterable[tuple[int, int]]) -> list[Hit]:
+    """Keys without a literal. All of them hold capitals, so a path or an address in small letters
+    is passed over.
+    """
+    return [
+        hit
+        for start, end in spans
+        if end - start >= MIN_KEY_RUN and not text[start:end].islower()
+        for hit in key_material.long_run_keys(text, start, end)
+    ]
+
+
+def _anchored_hits(
+    text: str, found: Found, budget: Budget, stretches: Sequence[tuple[int, int]]
 ) -> Iterator[Hit]:
-    """The registry, evaluated at anchors inside long runs (``spans``, where they are known)."""
-    stretches = runs(text) if spans is None else spans
     if not stretches:
-        return
-    for start, end in stretches:
-        # all of them hold capitals; a path or an address in small letters is passed over
-        if end - start >= MIN_KEY_RUN and not text[start:end].islower():
-            yield from key_material.long_run_keys(text, start, end)
-    if not found.has_vendors:
         return
     covered: dict[str, int] = {}
     index = 0
@@ -340,9 +358,9 @@ def _decoded_hits(
 
 def _may_be_coded(run: str) -> bool:
     """Whether a run may hold text in base64, which has letters of both cases, or in hex."""
-    if run.islower() or run.isupper():
-        return len(run) >= MIN_HEX_RUN and _LONG_HEX.search(run) is not None
-    return _CODED.search(run) is not None
+    if not (run.islower() or run.isupper()) and _QUADS.search(run) is not None:
+        return True
+    return len(run) >= MIN_HEX_RUN and _LONG_HEX.search(run) is not None
 
 
 def _from_base64(run: str) -> str | None:

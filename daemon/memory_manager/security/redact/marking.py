@@ -25,7 +25,8 @@ _KINDS: Final = bytes(
 # a character has one byte in UTF-8 that is none of these
 _CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
 _RUN_OF_MARKS: Final = b"a" * MIN_RUN
-_WORD_OF_MARKS: Final = b"a" * LONG_WORD
+_WORD_BEHIND: Final = b" " + b"a" * LONG_WORD
+_WORD_BEFORE: Final = b"a" * LONG_WORD + b" "
 # an expression of plain characters is looked for faster than the bytes themselves
 _ROW_OF_SINGLES: Final = re.compile(b" a" * 15)
 
@@ -59,12 +60,11 @@ def words_beside(text: str, marks: bytes, spans: Iterable[tuple[int, int]]) -> l
     of another token follow.
     """
     found: list[int] = []
-    follows = marks.startswith
+    precedes, follows = marks.endswith, marks.startswith
     for start, end in spans:
-        if start > LONG_WORD and text[start - 1] == " ":
-            if follows(_WORD_OF_MARKS, start - 1 - LONG_WORD):
-                found.append(start - 1)
-        if text[end : end + 1] == " " and follows(_WORD_OF_MARKS, end + 1):
+        if precedes(_WORD_BEFORE, 0, start) and text[start - 1] == " ":
+            found.append(start - 1)
+        if follows(_WORD_BEHIND, end) and text[end] == " ":
             found.append(end)
     return found
 

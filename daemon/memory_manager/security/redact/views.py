@@ -143,30 +143,34 @@ _KEPT: Final[set[str]] = set()  # characters met that look like themselves
 _CONTROLS: Final = [chr(code) for code in (*range(32), 127) if chr(code) not in _SAFE_CONTROLS]
 
 
-def normalised(text: str, data: bytes, marks: bytes) -> View | None:
+def normalised(text: str, data: bytes, marks: bytes, *, commas: bool = True) -> View | None:
     """Look-alikes folded, invisible characters and terminal codes dropped; None if unchanged.
 
-    ``data`` is the text in UTF-8, ``marks`` are the kinds of its characters.
+    ``data`` is the text in UTF-8, ``marks`` are the kinds of its characters. Without ``commas`` a
+    text with nothing but wide commas to fold counts as unchanged.
     """
     controls = has_controls(marks)
     if not controls and data.isascii():
         return None
     foreign = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")
-    if not controls and _KEPT.issuperset(foreign):
+    told = foreign if commas else foreign.replace(COMMA, "")
+    if not controls and _KEPT.issuperset(told):
         return None
     # not -=, which would go through all that is kept
     odd = set(foreign) - _KEPT
     if controls:
         odd.update(control for control in _CONTROLS if control in text)
-    if odd == _ONLY_COMMAS:
-        view = View(text.replace(COMMA, ","), ())
-        view.only_commas = True
-        return view
     folds = {character: folded for character in odd if (folded := _fold(character)) != character}
     if len(_KEPT) < MAX_KEPT:
         _KEPT.update(odd - folds.keys())
     if not folds:
         return None
+    if folds.keys() == _ONLY_COMMAS:
+        if not commas:
+            return None
+        view = View(text.replace(COMMA, ","), ())
+        view.only_commas = True
+        return view
     resized = {c: folded for c, folded in folds.items() if len(folded) != 1}
     edits = _resized(text, resized) if resized else []
     replaced = {c: folded for c, folded in folds.items() if len(folded) == 1}
@@ -221,6 +225,11 @@ FORM_PLUS: Final = late(
 """A plus for a blank in what a form that holds something of high risk is told by."""
 _DEEP: Final = late(r"%(?:25)*[0-7][0-9A-Fa-f]|\\u00[0-7][0-9A-Fa-f]")
 _BACKSLASHED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def may_be_escaped(data: bytes) -> bool:
+    """Whether a character that escapes begin with stands in the text, or a plus for a blank."""
+    return b"\\" in data or b"%" in data or b"&" in data or b"+" in data
 
 
 def unescaped(text: str) -> tuple[View, list[tuple[int, int]]] | None:
@@ -317,7 +326,9 @@ def joined(
     edits = _spaced(text) if has_row_of_singles(marks) else []
     if breaks:
         edits += _broken(text)
-    edits += _single_blanks(text, spans, marks)
+    blanks = words_beside(text, marks, spans)
+    if blanks:
+        edits += _single_blanks(text, blanks)
     if not edits:
         return None
     edits.sort()
@@ -351,9 +362,9 @@ def _line_end(text: str, newline: int) -> int:
     return low + len(line.removesuffix("\\").rstrip(" \t"))
 
 
-def _single_blanks(text: str, spans: Sequence[tuple[int, int]], marks: bytes) -> Iterator[Edit]:
-    """Blanks beside a long run, when both neighbours hold digits and letters."""
-    for blank in words_beside(text, marks, spans):
+def _single_blanks(text: str, blanks: Iterable[int]) -> Iterator[Edit]:
+    """Of the blanks beside a long run those whose neighbours both hold digits and letters."""
+    for blank in blanks:
         left = _token_end(text[max(0, blank - _REACH) : blank])
         right = _token_start(text[blank + 1 : blank + 1 + _REACH])
         if len(left) >= LONG_WORD and len(right) >= LONG_WORD:
