@@ -254,7 +254,11 @@ def change(daemon: SandboxDaemon, memory_id: str, content: str) -> None:
 
 
 def a_lost_machine_is_shut_out_with_one_command(walk: Walk) -> None:
-    done = walk.desk.cli("sync", "revoke", "laptop", secrets={"--passphrase-fd": walk.passphrase})
+    secret = {"--passphrase-fd": walk.passphrase}
+    unasked = walk.desk.cli("sync", "revoke", "laptop", secrets=secret, check=False)
+    assert (unasked.returncode, "Give --yes" in unasked.stderr) == (11, True)
+    assert all(device["active"] for device in said(walk.desk, "devices")["devices"])
+    done = walk.desk.cli("sync", "revoke", "laptop", "--yes", secrets=secret)
     walk_remember(walk.desk, "not for the laptop")
     wait_until(lambda: status(walk.laptop)["state"] == "stopped", SECONDS, "the laptop is told")
     codes = [alarm["code"] for alarm in status(walk.laptop)["alarms"]]
