@@ -43,6 +43,14 @@ def test_the_verified_row_and_its_words_are_shown() -> None:
     assert "2a02-11bc-8d05-7e07-65ca-14b7-d416-a0db" in shown
 
 
+def test_this_machine_is_told_by_its_name_and_its_id() -> None:
+    devices = [{"id": "ab" * 16, "name": "laptop"}, {"id": "cd" * 16, "name": "desk"}]
+    assert "desk (cdcdcdcd)" in sync_text.status({"sync": on(devices=devices)})
+    assert sync_text.this_device(on(devices=devices)) == "desk (cdcdcdcd)"
+    assert sync_text.this_device(on()) == "cdcdcdcd"
+    assert sync_text.this_device({"state": "off", "device": None}) is None
+
+
 @pytest.mark.parametrize(
     ("code", "next_step"),
     [

@@ -43,7 +43,7 @@ def status(answer: _Entry) -> str:
             ("state", sync.get("state")),
             ("server", sync.get("server")),
             ("vault", grouped(str(sync["vault"])) if sync.get("vault") else None),
-            ("device", str(sync.get("device") or "")[:_ID_DIGITS] or None),
+            ("device", this_device(sync)),
             ("verified up to row", verified.get("n")),
             ("head words", " ".join(_texts(verified, "words")) or None),
             ("waiting to be sent", counted(_number(sync, "outbox"), "row")),
@@ -57,6 +57,11 @@ def status(answer: _Entry) -> str:
     stopped = sync.get("state") == "stopped"
     shown = [_alarm(alarm, sync, stopped=stopped) for alarm in entries(sync, "alarms")]
     return "\n".join([text, *shown])
+
+
+def this_device(sync: _Entry) -> str | None:
+    """Name and beginning of the id of the machine that tells this; None while sync is off."""
+    return _called(str(sync["device"]), _names(sync)) if sync.get("device") else None
 
 
 def line(sync: _Entry) -> str | None:

@@ -224,7 +224,9 @@ def two_changes_at_once_are_kept_until_the_owner_decides(walk: Walk) -> None:
     assert "deploys run on Fridays" in shown
     assert "  owner  device desk" in shown
     assert "  codex  device laptop" in shown
-    assert "1 memory in conflict: memlocket conflicts" in walk.desk.cli("status").stdout
+    overview = walk.desk.cli("status").stdout
+    assert "1 memory in conflict: memlocket conflicts" in overview
+    assert f"desk ({status(walk.desk)['device'][:8]})" in overview
     bundle = walk.desk.home.with_name("report.zip")
     walk.desk.cli("doctor", "--quick", "--bundle", str(bundle))
     with zipfile.ZipFile(bundle) as report:
