@@ -136,6 +136,10 @@ def test_filters_narrow_a_search(sandbox: SandboxDaemon) -> None:
     assert [hit["content"] for hit in found] == ["filter case two"]
     none = document(sandbox, "search", "filter case", "--until", "7d")["results"]
     assert none == []
+    for nothing in ("", "  ", "*"):
+        listed = document(sandbox, "search", nothing, "--path", "f")["results"]
+        assert {hit["content"] for hit in listed} == {"filter case one", "filter case two"}
+        assert "filter case one" in sandbox.cli("recall", nothing, "--bucket", "alpha").stdout
     page = document(sandbox, "list", "--path", "f", "--limit", "1")
     rest = document(sandbox, "list", "--path", "f", "--limit", "1", "--cursor", page["next_cursor"])
     assert {page["results"][0]["path"], rest["results"][0]["path"]} == {"f/a", "f/b"}

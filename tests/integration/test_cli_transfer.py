@@ -168,12 +168,15 @@ def test_edited_markdown_becomes_a_new_version(
 def test_dry_run_counts_and_stores_nothing(target: SandboxDaemon, tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("one\n\ntwo\n\n" + "x" * 100_001)
-    done = json.loads(target.cli("import", str(notes), "--dry-run", "--json").stdout)
+    told = target.cli("import", str(notes), "--dry-run", "--json", check=False)
+    assert told.returncode == 7  # as the import itself would end
+    done = json.loads(told.stdout)
     assert (done["read"], done["refused"], done["dry_run"]) == (2, 1, True)
     assert json.loads(target.cli("list", "--json").stdout)["results"] == []
-    shown = target.cli("import", str(notes), "--dry-run")
+    shown = target.cli("import", str(notes), "--dry-run", check=False)
     assert "Would import 2 memories; nothing was stored" in shown.stdout
-    target.cli("import", str(notes), check=False)
+    assert "1 record would not be imported" in shown.stderr
+    assert shown.returncode == target.cli("import", str(notes), check=False).returncode == 7
     notes.write_text("two\n\nthree")
     shown = target.cli("import", str(notes), "--dry-run")
     assert "Would import 1 memory, 1 known already; nothing was stored" in shown.stdout

@@ -16,7 +16,7 @@ import pytest
 from sandbox_daemon import SandboxDaemon, Wire, running, wait_until
 from short_folder import short_folder
 
-from memory_manager.client.device_login import FIRST_WAIT_SECONDS, DeviceLogin
+from memory_manager.client.device_login import DeviceLogin
 from memory_manager.client.errors import ClientNotConnected
 
 PROGRAM = str(Path(sys.executable).with_name("memlocket"))
@@ -225,22 +225,59 @@ def test_a_client_nobody_connected_asks_the_owner(tmp_path: Path) -> None:
         assert owner.post(f"/v1/approvals/{codes[0]}/{decision}").status == 200
         return codes[0]
 
-    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    identity = {"name": "get_mcp_identity", "arguments": {}}
     with running(tmp_path / "home") as daemon, daemon.owner() as owner:
         environment = poor(tmp_path, MEMLOCKET_HOME=str(daemon.home))
         with shim(environment) as started:
-            started.write(ping)
-            decide(owner, "deny")
-            assert "memlocket connect generic" in started.read()["error"]["message"]
+            waits = started.ask("tools/call", identity)["error"]
+            code = decide(owner, "deny")
+            assert f"memlocket approve {code}" in waits["message"]
+            assert waits["data"]["code"] == "awaits_approval"
+            wait_until(lambda: "refused" in said(started.ask("ping")), 20, "the refusal is told")
+            assert "memlocket connect generic" in said(started.ask("ping"))
         with pytest.raises(ClientNotConnected) as refused:
-            DeviceLogin("generic", environment, wait=0).installation()
+            DeviceLogin("generic", environment).installation(wait=0)
         assert refused.value.hint == f"Approve it: memlocket approve {decide(owner, 'deny')}"
         with shim(environment) as started:
-            started.write(ping)
-            decide(owner, "approve")
-            assert started.read()["result"] == {}
-        with shim(environment) as started:  # it is kept
             assert started.ask("ping")["result"] == {}
+            decide(owner, "approve")
+            wait_until(lambda: "result" in started.ask("tools/call", identity), 20, "it is let in")
+        with shim(environment) as started:  # it is kept
+            assert started.ask("tools/call", identity)["result"]["structuredContent"]
+
+
+def test_a_server_opens_while_its_client_waits_for_approval(tmp_path: Path) -> None:
+    """What a client asks at its start is answered at once, as an approved one hears it."""
+    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x"}}
+    lists = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+    with running(tmp_path / "home") as daemon, daemon.owner() as owner:
+        environment = poor(tmp_path, MEMLOCKET_HOME=str(daemon.home))
+        with shim(environment) as started:
+            began = time.perf_counter()
+            opened = started.ask("initialize", hello)["result"]
+            listed = {method: started.ask(method)["result"] for method in lists}
+            newest = started.ask("initialize", {**hello, "protocolVersion": "1"})["result"]
+            assert time.perf_counter() - began < 5
+            (login,) = owner.get("/v1/approvals").json["approvals"]
+            code = login["user_code"]
+            way = f" This client waits for your approval. Approve it: memlocket approve {code}"
+            assert opened["instructions"].endswith(way)
+            # later versions are told by the daemon alone
+            meta = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+            assert way.strip() == said(started.ask("tools/list", meta))
+        daemon.cli("connect", "generic", "--yes")
+        hello["clientInfo"] = {"name": "x", "version": "1"}
+        with shim(environment) as started:
+            asked = started.ask("initialize", hello)["result"]
+            assert {**opened, "instructions": opened["instructions"].removesuffix(way)} == asked
+            assert listed == {method: started.ask(method)["result"] for method in lists}
+            asked = started.ask("initialize", {**hello, "protocolVersion": "1"})["result"]
+            assert newest["protocolVersion"] == asked["protocolVersion"]
+
+
+def said(answer: dict[str, Any]) -> str:
+    """The message of an error; nothing for a result."""
+    return str(answer.get("error", {}).get("message", ""))
 
 
 def test_a_login_is_told_at_once_under_the_clients_name_and_ends_with_it(tmp_path: Path) -> None:
@@ -260,7 +297,7 @@ def test_a_login_is_told_at_once_under_the_clients_name_and_ends_with_it(tmp_pat
             started.write(hello)
             assert started.process.stderr is not None
             told = started.process.stderr.readline().decode()
-            assert time.perf_counter() - began < FIRST_WAIT_SECONDS / 2
+            assert time.perf_counter() - began < 5
             (login,) = owner.get("/v1/approvals").json["approvals"]
             assert login["client"] == "some-editor-mcp"
             assert f"memlocket approve {login['user_code']}" in told

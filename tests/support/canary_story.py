@@ -267,7 +267,7 @@ def _rotate_and_revoke(story: Story) -> None:
     story.desk.cli("sync", "rotate", secrets=story.passphrase())
     story.note("after rotation", _owner(story.desk, story.text("after rotation")))
     story.same()
-    story.desk.cli("sync", "revoke", "laptop", secrets=story.passphrase())
+    story.desk.cli("sync", "revoke", "laptop", "--yes", secrets=story.passphrase())
     story.note("after revocation", _owner(story.desk, story.text("after revocation")))
     wait_until(lambda: sync_status(story.laptop)["state"] == "stopped", SECONDS, "it is told")
     wait_until(lambda: sync_status(story.desk)["outbox"] == 0, SECONDS, "all is pushed")

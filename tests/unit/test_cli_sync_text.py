@@ -52,6 +52,14 @@ def test_words_that_do_not_recover_the_shared_memory_are_named_where_that_is_kno
     assert ("memlocket sync words" in shown) is said
 
 
+def test_this_machine_is_told_by_its_name_and_its_id() -> None:
+    devices = [{"id": "ab" * 16, "name": "laptop"}, {"id": "cd" * 16, "name": "desk"}]
+    assert "desk (cdcdcdcd)" in sync_text.status({"sync": on(devices=devices)})
+    assert sync_text.this_device(on(devices=devices)) == "desk (cdcdcdcd)"
+    assert sync_text.this_device(on()) == "cdcdcdcd"
+    assert sync_text.this_device({"state": "off", "device": None}) is None
+
+
 @pytest.mark.parametrize(
     ("code", "next_step"),
     [

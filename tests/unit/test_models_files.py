@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ from memory_manager.recall.models.checks import check_texts, neutral_texts
 from memory_manager.recall.models.errors import ModelDamaged, ModelRefused, ModelUnknown
 from memory_manager.recall.models.installed import (
     InstalledModels,
+    choose_model,
+    chosen_model,
     damaged_files,
     find_model,
     find_model_by_key,
@@ -212,6 +215,30 @@ def test_a_users_folder_needs_safetensors_and_only_known_modules(tmp_path: Path)
         check_user_folder(tmp_path)
 
 
+def test_what_the_user_chose_goes_before_the_default(tmp_path: Path) -> None:
+    settings = EmbeddingSettings()
+    default, own = (make_model(tmp_path / name, name) for name in (DEFAULT_MODEL, "mine-0a1b2c3d"))
+
+    def used() -> str:
+        found = InstalledModels(tmp_path, settings).find()
+        assert found is not None
+        return found.model_key
+
+    assert used() == default.model_key
+    choose_model(tmp_path, "mine-0a1b2c3d")
+    assert used() == own.model_key
+    assert (tmp_path / "chosen").stat().st_mode & 0o777 == 0o600
+    shutil.rmtree(tmp_path / "mine-0a1b2c3d")
+    assert used() == default.model_key  # it is gone
+    for _ in range(2):
+        choose_model(tmp_path, None)
+        assert chosen_model(tmp_path) is None
+    for damaged in (b"../../etc", b"\xff", b"", b"a/b"):
+        (tmp_path / "chosen").write_bytes(damaged)
+        assert chosen_model(tmp_path) is None
+        assert used() == default.model_key
+
+
 def test_two_folders_of_one_name_have_two_ids() -> None:
     one, two = (id_of_folder(Path(path)) for path in ("/a/My Model", "/b/My Model"))
     assert one.startswith("my-model-")
@@ -219,8 +246,9 @@ def test_two_folders_of_one_name_have_two_ids() -> None:
 
 
 def test_an_unknown_model_is_named_so() -> None:
-    with pytest.raises(ModelUnknown):
+    with pytest.raises(ModelUnknown) as unknown:
         known_model("no-such-model")
+    assert "memlocket model prepare ./FOLDER" in str(unknown.value.hint)
 
 
 def test_centring_takes_away_what_is_shared(tmp_path: Path) -> None:

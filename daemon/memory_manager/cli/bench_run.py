@@ -22,8 +22,8 @@ WORDS, MEANING, BOTH = "words (BM25)", "meaning", "both"
 MIN_QUESTIONS_FOR_ADVICE = 200
 ADVICE_POINTS = 0.01
 ADVICE = (
-    "On this vault meaning makes the ranking worse than words alone; consider the setting\n"
-    "ranking.semantic_weight = 0."
+    "On this vault meaning makes the ranking worse than words alone. By words only:\n"
+    "memlocket restart --no-embeddings"
 )
 
 

@@ -316,6 +316,7 @@ def _check_embeddings(embeddings: Mapping[str, object]) -> Iterator[Finding]:
 def check_models(places: Directories) -> Iterator[Finding]:
     """Every prepared model by the hashes of its manifest."""
     from memory_manager.recall.models.installed import damaged_files, list_models
+    from memory_manager.recall.models.sources import KNOWN_MODELS
 
     for model in list_models(places.models):
         bad = damaged_files(model)
@@ -324,7 +325,9 @@ def check_models(places: Directories) -> Iterator[Finding]:
                 "model",
                 Level.PROBLEM,
                 f"{model.folder.name}: {', '.join(bad)} damaged.",
-                f"Run: memlocket model prepare {model.folder.name}",
+                f"Run: memlocket model prepare {model.manifest.id}"
+                if model.manifest.id in KNOWN_MODELS
+                else "Prepare it again from its folder: memlocket model prepare ./FOLDER",
             )
         else:
             yield Finding("model", Level.OK, f"{model.folder.name}: every file as prepared")

@@ -29,6 +29,7 @@ from memory_manager.client.memory_client import MemoryClient
 
 DEFAULT_PATH = "notes"
 MAX_STDIN_BYTES = 1_000_000
+_EVERYTHING = "*"  # what the service takes for a search without words
 _ID_HELP = "an id, or its first eight or more digits"
 
 
@@ -42,7 +43,9 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     recall.add_argument("--max-tokens", type=positive, default=1200, help="token budget")
     add_filters(recall)
     search = add_command(commands, shared, "search", run_search, "ranked hits with their scores")
-    search.add_argument("query", metavar="QUERY", help="words or a question; * for everything")
+    search.add_argument(
+        "query", metavar="QUERY", help="words or a question; * or nothing for everything"
+    )
     search.add_argument(
         "--limit", type=positive, default=10, help="at most this many (default: 10)"
     )
@@ -139,7 +142,7 @@ def _standard_input() -> str:
 
 def run_recall(arguments: argparse.Namespace, context: Context) -> int:
     question = {
-        "query": arguments.query,
+        "query": arguments.query.strip() or _EVERYTHING,
         "max_items": arguments.max_items,
         "max_tokens": arguments.max_tokens,
         **filters_of(arguments),
@@ -154,7 +157,7 @@ def run_recall(arguments: argparse.Namespace, context: Context) -> int:
 
 def run_search(arguments: argparse.Namespace, context: Context) -> int:
     query = {
-        "query": arguments.query,
+        "query": arguments.query.strip() or _EVERYTHING,
         "limit": arguments.limit,
         "explain": arguments.explain or None,
         **filters_of(arguments),

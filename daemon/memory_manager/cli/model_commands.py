@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_manager.cli.arguments import Commands, add_command, add_group
 from memory_manager.cli.context import Context
-from memory_manager.cli.errors import EXIT_OK
+from memory_manager.cli.errors import EXIT_OK, FileProblem
 from memory_manager.cli.output import facts, table
 
 if TYPE_CHECKING:
@@ -19,10 +21,14 @@ _NEXT = "A running memory service takes it up by itself within seconds."
 def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     model = add_group(commands, shared, "model", "embedding models")
     prepare = add_command(
-        model, shared, "prepare", run_prepare, "prepare a model from an installed package",
-        "Works offline. Takes about a minute; the result does not need torch.",
+        model, shared, "prepare", run_prepare, "prepare a model from a package or a folder",
+        "Works offline. Takes about a minute; the result does not need torch. FOLDER holds a\n"
+        "sentence-transformers model of your own. What you name is used from now on; without a\n"
+        "name it is the best one that is here.",
     )  # fmt: skip
-    prepare.add_argument("id", metavar="ID", nargs="?", help="default: the best one that is here")
+    prepare.add_argument(
+        "id", metavar="ID|FOLDER", nargs="?", help="default: the best one that is here"
+    )
     prepare.add_argument(
         "--if-missing", action="store_true", help="nothing to do if one is prepared already"
     )
@@ -56,8 +62,10 @@ def run_prepare(arguments: argparse.Namespace, context: Context) -> int:
     return EXIT_OK
 
 
-def _prepare(model_id: str | None, context: Context) -> PreparedModel:
+def _prepare(named: str | None, context: Context) -> PreparedModel:
+    """Prepare what was named, and use it from now on."""
     from memory_manager.base.private_files import ensure_private_directory
+    from memory_manager.recall.models.installed import choose_model
     from memory_manager.recall.models.prepare import PrepareStep, prepare, prepare_best
 
     ensure_private_directory(context.directories.data)
@@ -66,9 +74,26 @@ def _prepare(model_id: str | None, context: Context) -> PreparedModel:
         def step(done: PrepareStep) -> None:
             advance(1)
 
-        if model_id is None:
-            return prepare_best(context.directories.models, step)
-        return prepare(model_id, context.directories.models, step)
+        models = context.directories.models
+        if named is None:
+            made = prepare_best(models, step)
+            choose_model(models, None)
+            return made
+        made = prepare(_folder(named) or named, models, step)
+        choose_model(models, made.manifest.id)
+        return made
+
+
+def _folder(named: str) -> Path | None:
+    """The folder that is meant; None for the id of a model."""
+    from memory_manager.recall.models.sources import KNOWN_MODELS
+
+    path = Path(named)
+    if named in KNOWN_MODELS or not (path.is_dir() or "/" in named or os.sep in named):
+        return None
+    if not path.is_dir():
+        raise FileProblem(f"There is no folder {named}.")
+    return path.resolve()
 
 
 def _as_json(model: PreparedModel) -> dict[str, object]:

@@ -145,6 +145,7 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
             ("recovery words", vault.get("recovery")),
             ("memories", counts.get("memories")),
             ("sync", sync_text.line(section(status, "sync"))),
+            ("this device", sync_text.this_device(section(status, "sync"))),
             ("conflicts", _conflicts_line(section(status, "sync"))),
             ("agents", counts.get("agents")),
             ("approvals", _approvals_line(section(status, "approvals"))),

@@ -135,8 +135,8 @@ def run_revoke(arguments: argparse.Namespace, context: Context) -> int:
         acts = SyncActs(client.connection)
         target = sync_joining.device_called(acts, arguments.device)
         called = sync_text.device_name(target)
-        if not arguments.yes and prompts.has_terminal():
-            prompts.require_yes(f"Shut out {called}?", "")
+        if not arguments.yes:
+            prompts.require_yes(f"Shut out {called}?", "Nobody can agree to that here.")
         device = str(target["device"])
         answer = sync_joining.revoke(client, context, device, arguments.passphrase_fd)
     context.console.result(answer, f"Revoked: {called}")

@@ -50,7 +50,7 @@ def status(answer: _Entry) -> str:
             ("state", sync.get("state")),
             ("server", sync.get("server")),
             ("vault", grouped(str(sync["vault"])) if sync.get("vault") else None),
-            ("device", str(sync.get("device") or "")[:_ID_DIGITS] or None),
+            ("device", this_device(sync)),
             ("verified up to row", verified.get("n")),
             ("head words", " ".join(_texts(verified, "words")) or None),
             ("waiting to be sent", counted(_number(sync, "outbox"), "row")),
@@ -66,6 +66,11 @@ def status(answer: _Entry) -> str:
     if sync.get("words_recover") is False:
         shown.append(_WORDS_DO_NOT_RECOVER)
     return "\n".join([text, *shown])
+
+
+def this_device(sync: _Entry) -> str | None:
+    """Name and beginning of the id of the machine that tells this; None while sync is off."""
+    return _called(str(sync["device"]), _names(sync)) if sync.get("device") else None
 
 
 def line(sync: _Entry) -> str | None:

@@ -119,10 +119,11 @@ def run_import(arguments: argparse.Namespace, context: Context) -> int:
                     _send(client, batch, tally, dry_run=arguments.dry_run)
                 advance(len(batch))
     _report_import(arguments, context, tally)
-    if tally.problems and not arguments.dry_run:
+    if tally.problems:
         if context.console.as_json:
             return RecordsRefused.exit_code  # the document names them already
-        raise RecordsRefused(f"{counted(len(tally.problems), 'record')} could not be imported.")
+        verb = "would not" if arguments.dry_run else "could not"
+        raise RecordsRefused(f"{counted(len(tally.problems), 'record')} {verb} be imported.")
     return EXIT_OK
 
 

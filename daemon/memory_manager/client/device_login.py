@@ -16,14 +16,14 @@ from typing import Final
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.client.discovery import find_daemon
-from memory_manager.client.errors import ClientNotConnected, OddAnswer, RemoteError
+from memory_manager.client.errors import AwaitsApproval, ClientNotConnected, OddAnswer, RemoteError
 from memory_manager.client.http import DaemonConnection
 from memory_manager.client.instance import Installation, ensure_installation, write_installation
 
 DECLARED_NAME: Final = "memlocket-mcp"
 MAX_NAME_CHARACTERS: Final = 60
 SCOPES: Final = ("memory:read", "memory:write")
-FIRST_WAIT_SECONDS: Final = 12.0  # a client waits longer for its first answer, a person may not
+CALL_WAIT_SECONDS: Final = 3.0  # an approval of just now counts, although we may ask but rarely
 CANCEL_SECONDS: Final = 0.4  # the client waits for our end
 
 _START: Final = "/v1/auth/device/start"
@@ -54,29 +54,26 @@ class DeviceLogin:
         self,
         client: str,
         environ: Mapping[str, str] = os.environ,
-        wait: float = FIRST_WAIT_SECONDS,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._client = client
         self._environ = environ
-        self._wait = wait
         self._tell = tell
         self._name = DECLARED_NAME
         self._lock = threading.Lock()
         self._open: _Open | None = None
         self._denied = False
 
-    def installation(self) -> Installation:
-        """The installation once the owner approved; ClientNotConnected that says how, until then.
+    def installation(self, wait: float = CALL_WAIT_SECONDS) -> Installation:
+        """The installation once the owner approved; AwaitsApproval that says how, until then.
 
-        The first call waits some seconds for the answer, later ones only ask.
+        Asks the daemon if it may be asked again within ``wait`` seconds.
         """
         with self._lock:
             if self._denied:
                 raise self._refused()
             with DaemonConnection(find_daemon(self._environ)) as connection:
-                deadline = time.monotonic() + self._wait
-                self._wait = 0.0
+                deadline = time.monotonic() + wait
                 if self._open is None or time.monotonic() > self._open.ends:
                     self._open = self._start(connection)
                 return self._finish(connection, self._open, deadline)
@@ -159,11 +156,8 @@ class DeviceLogin:
             raise OddAnswer
         return token
 
-    def _waiting(self, login: _Open) -> ClientNotConnected:
-        return ClientNotConnected(
-            "This client waits for your approval.",
-            hint=f"Approve it: memlocket approve {login.user_code}",
-        )
+    def _waiting(self, login: _Open) -> AwaitsApproval:
+        return AwaitsApproval(hint=f"Approve it: memlocket approve {login.user_code}")
 
     def _refused(self) -> ClientNotConnected:
         return ClientNotConnected(

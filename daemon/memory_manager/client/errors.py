@@ -50,6 +50,15 @@ class ClientNotConnected(MemlocketError):
     default_hint = "Connect it: memlocket connect NAME"
 
 
+class AwaitsApproval(ClientNotConnected):
+    """The client asked for access; the owner has not decided yet."""
+
+    code = "awaits_approval"
+    title = "Waits for approval"
+    default_message = "This client waits for your approval."
+    default_hint = "Approve it: memlocket approve CODE"
+
+
 class OddAnswer(MemlocketError):
     """Something answered at the daemon's address, but not as the daemon does."""
 

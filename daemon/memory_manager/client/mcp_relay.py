@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from memory_manager.base.errors import InvalidInput, MemlocketError
-from memory_manager.client.device_login import DeviceLogin
+from memory_manager.client.device_login import CALL_WAIT_SECONDS, DeviceLogin
 from memory_manager.client.discovery import find_daemon
 from memory_manager.client.errors import (
+    AwaitsApproval,
     ClientNotConnected,
     DaemonNotRunning,
     DaemonUnreachable,
@@ -26,6 +27,7 @@ from memory_manager.client.errors import (
 )
 from memory_manager.client.http import DaemonConnection, RawAnswer
 from memory_manager.client.instance import Installation, read_installation
+from memory_manager.client.mcp_opening import is_opening, opening_result
 
 MCP_PATH: Final = "/mcp"
 ANSWER_SECONDS: Final = 120.0
@@ -65,14 +67,23 @@ class McpRelay:
         """The one line that answers a request; ``raw`` is the message as it came."""
         if self._login is not None and (name := client_name(message)) is not None:
             self._login.named(name)
+        headers = version_headers(message)
+        # later versions wrap their answers in ways that only the daemon knows
+        opening = is_opening(message.get("method")) and not headers
         try:
-            found = self._exchange(raw, version_headers(message))
-            return self._answer_line(found, message.get("id"))
+            try:
+                found = self._exchange(raw, headers, 0.0 if opening else CALL_WAIT_SECONDS)
+                return self._answer_line(found, message.get("id"))
+            except AwaitsApproval as waiting:
+                if not opening:
+                    raise
+                result = opening_result(message, waiting, self._environ)
+                return _line({"jsonrpc": "2.0", "id": message.get("id"), "result": result})
         except MemlocketError as error:
             return error_line(message.get("id"), error)
 
-    def _exchange(self, raw: bytes, headers: Mapping[str, str]) -> RawAnswer:
-        connection = self._connection()
+    def _exchange(self, raw: bytes, headers: Mapping[str, str], wait: float) -> RawAnswer:
+        connection = self._connection(wait)
         try:
             found = connection.exchange(MCP_PATH, raw, headers)
         except BaseException:
@@ -89,7 +100,7 @@ class McpRelay:
             self._idle.append(connection)
         return found
 
-    def _connection(self) -> DaemonConnection:
+    def _connection(self, wait: float) -> DaemonConnection:
         with self._idle_lock:
             while self._idle:
                 connection = self._idle.pop()
@@ -99,7 +110,7 @@ class McpRelay:
         # read anew each time: the client may have been connected, the daemon started meanwhile
         if self._start is not None:
             self._start_if_absent(self._start)
-        installation = self._installation()
+        installation = self._installation(wait)
         connection = DaemonConnection(
             find_daemon(self._environ),
             token=installation.credential,
@@ -113,13 +124,13 @@ class McpRelay:
             raise
         return connection
 
-    def _installation(self) -> Installation:
+    def _installation(self, wait: float) -> Installation:
         try:
             return read_installation(self._client, self._environ)
         except ClientNotConnected:
             if self._login is None:
                 raise
-            return self._login.installation()
+            return self._login.installation(wait)
         except InvalidInput as error:
             raise ClientNotConnected(
                 f"There is no such client. {error.message}", hint="Connect one: memlocket connect"

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 from network_guard import NetworkGuard
+from sandbox_daemon import COMMAND
 
 from memory_manager.recall.models import e5_rebuild
 from memory_manager.recall.models.checks import MIN_COSINE, MIN_MEAN_COSINE
 from memory_manager.recall.models.errors import ModelDamaged, PreparationFailed
 from memory_manager.recall.models.installed import (
+    InstalledModels,
     PreparedModel,
     damaged_files,
     list_models,
@@ -25,7 +27,7 @@ from memory_manager.recall.models.installed import (
 )
 from memory_manager.recall.models.manifest import Backend
 from memory_manager.recall.models.prepare import PrepareStep, prepare
-from memory_manager.recall.models.settings import BackendChoice
+from memory_manager.recall.models.settings import BackendChoice, EmbeddingSettings
 from memory_manager.recall.models.sources import E5, FALLBACK_MODEL, source_folder
 
 pytestmark = [pytest.mark.embed, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -174,6 +176,31 @@ def test_a_users_own_model_is_prepared_and_answers(tmp_path: Path, tiny_folder: 
     assert (manifest.dim, manifest.max_tokens, manifest.query_prompt) == (48, 128, "")
     assert manifest.pooling == ("cls" if manifest.backend is Backend.ORT else "own")
     assert damaged_files(model) == []
+
+
+def test_a_folder_is_prepared_and_used_by_one_command(tmp_path: Path, tiny_folder: Path) -> None:
+    def prepared(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, "model", "prepare", *arguments],
+            env={**os.environ, "MEMLOCKET_HOME": str(tmp_path / "home")},
+            cwd=tiny_folder.parent,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    missing = prepared("./absent")
+    assert (missing.returncode, "no folder ./absent" in missing.stderr) == (4, True)
+    empty = prepared("..")
+    assert (empty.returncode, "no folder of a sentence-transformers" in empty.stderr) == (4, True)
+    done = prepared("tiny", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    used = InstalledModels(tmp_path / "home" / "models", EmbeddingSettings()).find()
+    assert used is not None
+    assert (used.model_key, used.manifest.dim) == (made["model_key"], 48)
+    again = prepared("--if-missing", "--json")
+    assert json.loads(again.stdout)["model_key"] == made["model_key"]
 
 
 def test_sentence_transformers_itself_can_be_asked_for(tmp_path: Path, tiny_folder: Path) -> None:

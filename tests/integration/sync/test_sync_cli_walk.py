@@ -224,7 +224,9 @@ def two_changes_at_once_are_kept_until_the_owner_decides(walk: Walk) -> None:
     assert "deploys run on Fridays" in shown
     assert "  owner  device desk" in shown
     assert "  codex  device laptop" in shown
-    assert "1 memory in conflict: memlocket conflicts" in walk.desk.cli("status").stdout
+    overview = walk.desk.cli("status").stdout
+    assert "1 memory in conflict: memlocket conflicts" in overview
+    assert f"desk ({status(walk.desk)['device'][:8]})" in overview
     bundle = walk.desk.home.with_name("report.zip")
     walk.desk.cli("doctor", "--quick", "--bundle", str(bundle))
     with zipfile.ZipFile(bundle) as report:
@@ -254,7 +256,11 @@ def change(daemon: SandboxDaemon, memory_id: str, content: str) -> None:
 
 
 def a_lost_machine_is_shut_out_with_one_command(walk: Walk) -> None:
-    done = walk.desk.cli("sync", "revoke", "laptop", secrets={"--passphrase-fd": walk.passphrase})
+    secret = {"--passphrase-fd": walk.passphrase}
+    unasked = walk.desk.cli("sync", "revoke", "laptop", secrets=secret, check=False)
+    assert (unasked.returncode, "Give --yes" in unasked.stderr) == (11, True)
+    assert all(device["active"] for device in said(walk.desk, "devices")["devices"])
+    done = walk.desk.cli("sync", "revoke", "laptop", "--yes", secrets=secret)
     walk_remember(walk.desk, "not for the laptop")
     wait_until(lambda: status(walk.laptop)["state"] == "stopped", SECONDS, "the laptop is told")
     codes = [alarm["code"] for alarm in status(walk.laptop)["alarms"]]

@@ -9,6 +9,7 @@ from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import Access
 from memory_manager.api.mcp import text
+from memory_manager.api.mcp.framing import within_frame
 from memory_manager.api.mcp.identity_tool import IDENTITY_TOOL
 from memory_manager.api.mcp.running import (
     Body,
@@ -182,7 +183,7 @@ CORE_TOOLS: Final = (
         "recall_context",
         "Get the memories that fit a question as one text within a token budget.",
         Access.READ,
-        reading(context, _context_text),
+        reading(within_frame(context), _context_text),
         (
             Argument("query", "the question or task", required=True),
             Argument("max_tokens", "size of the text", Kind.WHOLE, core=True),

@@ -11,6 +11,7 @@ from typing import Final
 from memory_manager.api.calls import Access, may
 from memory_manager.api.errors import OutOfScope
 from memory_manager.api.mcp import text
+from memory_manager.api.mcp.framing import framed, within_frame
 from memory_manager.api.mcp.running import (
     Body,
     Prepare,
@@ -112,7 +113,10 @@ def _project(body: Body) -> str:
         parts.append(_line(active))
     for name in ("reminders", "decisions"):
         parts += [_line(item) for item in text.items_of(body, name)]
-    return "\n\n".join(part for part in parts if part)
+    return framed("\n\n".join(part for part in parts if part))
+
+
+_PROJECT_CONTEXT: Final = within_frame(overview.get_project_context)
 
 
 def _changed(name: str) -> Shape:
@@ -340,7 +344,7 @@ WORK_TOOLS: Final = (
         "get_project_context",
         "Get a project's memories, state, open reminders and decisions as one text.",
         Access.READ,
-        reading(overview.get_project_context, _project),
+        reading(_PROJECT_CONTEXT, _project),
         (
             Argument("query", "what matters now"),
             Argument("project_id", "a scope, or a path"),
@@ -354,7 +358,7 @@ WORK_TOOLS: Final = (
         Access.READ,
         _by_action(
             {
-                "context": (overview.get_project_context, _project),
+                "context": (_PROJECT_CONTEXT, _project),
                 "todos": _REMINDERS_SHOWN,
                 "decisions": (decisions.list_decisions, _listed("decisions")),
                 "timeline": (timeline.get_timeline, _listed("events")),

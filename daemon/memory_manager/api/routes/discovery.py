@@ -11,6 +11,7 @@ from memory_manager.api.answers import json_response
 from memory_manager.api.calls import Access, call_of
 from memory_manager.api.compatibility import AUTHORIZATION_SERVER_PATH, PROTECTED_RESOURCE_PATH
 from memory_manager.api.errors import NoSuchRoute
+from memory_manager.api.mcp.introduction import CARD_PATH, server_card
 from memory_manager.api.routing import Route, RouteHandler, daemon_of
 from memory_manager.vault.status import VaultState
 
@@ -40,6 +41,10 @@ async def mcp_config(request: web.Request) -> web.Response:
     return json_response(found)
 
 
+async def mcp_server_card(request: web.Request) -> web.Response:
+    return json_response(server_card(daemon_of(request).version))
+
+
 async def authorization_server(request: web.Request) -> web.Response:
     return json_response(documents.authorization_server(call_of(request).base_url))
 
@@ -56,6 +61,7 @@ ROUTES: Final = (
     _at_root("/.well-known/memory-os.json", memory_os),
     _at_root("/.well-known/agent-discovery.json", agent_discovery),
     _at_root("/.well-known/xmemo-agent.json", agent_discovery),
+    _at_root(CARD_PATH, mcp_server_card),
     _at_root(AUTHORIZATION_SERVER_PATH, authorization_server),
     _at_root(f"{AUTHORIZATION_SERVER_PATH}/mcp", authorization_server),
     _at_root(PROTECTED_RESOURCE_PATH, protected_resource),

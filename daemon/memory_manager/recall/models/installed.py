@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,8 @@ from memory_manager.recall.models.sources import DEFAULT_MODEL, FALLBACK_MODEL, 
 TEMPORARY_SUFFIX = ".tmp"
 ST_SUFFIX = "-st"
 """Folder suffix of a model that sentence-transformers itself runs."""
+_CHOICE_NAME = "chosen"
+_MODEL_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _CHECKED_NAME = "checked.json"
 _MAX_MANIFEST_BYTES = 1 << 20
 _RUNTIME_MODULES = {
@@ -73,6 +76,7 @@ def find_model(models_dir: Path, settings: EmbeddingSettings) -> PreparedModel |
     """The prepared model that the settings ask for, else None. ModelDamaged for a bad manifest.
 
     ``auto`` prefers ``ort`` to ``st``; the English fallback stands in for an unprepared default.
+    What the user chose goes before the default.
     """
     if settings.backend is BackendChoice.OFF:
         return None
@@ -90,12 +94,31 @@ def _wanted_folders(models_dir: Path, settings: EmbeddingSettings) -> Iterator[P
     if settings.model_path is not None:
         names = [id_of_folder(settings.model_path)]
     elif settings.model == DEFAULT_MODEL:
-        names = [DEFAULT_MODEL, FALLBACK_MODEL]
+        choice = chosen_model(models_dir)
+        names = [*([choice] if choice else []), DEFAULT_MODEL, FALLBACK_MODEL]
     else:
         names = [settings.model]
     for name in names:
         yield models_dir / name
         yield models_dir / (name + ST_SUFFIX)
+
+
+def choose_model(models_dir: Path, model_id: str | None) -> None:
+    """Use this model from now on, while it is prepared; None: the default again."""
+    if model_id is None:
+        (models_dir / _CHOICE_NAME).unlink(missing_ok=True)
+    else:
+        write_private(models_dir / _CHOICE_NAME, model_id.encode())
+
+
+def chosen_model(models_dir: Path) -> str | None:
+    """The id of the model that the user chose."""
+    try:
+        with (models_dir / _CHOICE_NAME).open("rb") as stream:
+            found = stream.read(200).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return found if _MODEL_ID.fullmatch(found) else None
 
 
 def find_model_by_key(models_dir: Path, model_key: str) -> PreparedModel | None:

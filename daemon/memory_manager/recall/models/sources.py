@@ -89,7 +89,9 @@ def known_model(model_id: str) -> KnownModel:
         return KNOWN_MODELS[model_id]
     except KeyError:
         names = ", ".join(KNOWN_MODELS)
-        raise ModelUnknown(hint=f"Known models: {names}; or set embedding.model_path.") from None
+        raise ModelUnknown(
+            hint=f"Known models: {names}; or name a folder: memlocket model prepare ./FOLDER"
+        ) from None
 
 
 def source_folder(model: KnownModel) -> Path:
@@ -125,7 +127,7 @@ def check_user_folder(folder: Path) -> Path:
         )
         kinds = [str(module["type"]) for module in modules]
     except (OSError, ValueError, KeyError, TypeError):
-        raise ModelUnknown("embedding.model_path is not a sentence-transformers folder.") from None
+        raise ModelUnknown("This is no folder of a sentence-transformers model.") from None
     if not all(kind.startswith("sentence_transformers.") for kind in kinds):
         raise ModelRefused()
     weights = sorted(path for path in folder.rglob("*.safetensors") if path.is_file())
