@@ -126,7 +126,7 @@ def exported(daemon: SandboxDaemon, path: Path, *options: str) -> list[dict[str,
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "markdown"])
-def test_export_and_import_lose_nothing(
+def test_g14_export_and_import_lose_nothing(
     source: SandboxDaemon, target: SandboxDaemon, tmp_path: Path, kind: str
 ) -> None:
     before = exported(source, tmp_path / "a.jsonl")

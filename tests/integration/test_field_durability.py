@@ -1,8 +1,9 @@
-"""Complaints about lost and damaged data (field-complaints F1-F9), against the real daemon."""
+"""Complaints about lost and damaged data (field-complaints F1-F10), against the real daemon."""
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import importlib.util
 import random
 import shutil
@@ -369,3 +370,41 @@ def test_f09_a_forgotten_note_comes_back_with_one_call(daemon: SandboxDaemon, to
         assert wire.post(f"{address}/restore", {}).status == 200
         assert wire.get(address).json["content"] == "A note that was deleted by mistake."
         assert wire.search("deleted by mistake", path="f09/deleted")
+
+
+def test_f10_the_same_text_from_many_clients_and_over_a_crash_stays_one_row(
+    tmp_path: Path,
+) -> None:
+    """Four clients send the same texts at once; the daemon is killed among them; all send again."""
+    texts = [f"The lighthouse log of night {number}" for number in range(80)]
+    with running(tmp_path / "home") as daemon:
+        tokens = [daemon.add_agent(f"client {number}") for number in range(4)]
+        ids: dict[str, set[str]] = {text: set() for text in texts}
+        under_way = threading.Event()
+
+        def send_all(token: str) -> None:
+            with daemon.wire(token) as wire:
+                for number, text in enumerate(texts):
+                    ids[text].add(wire.remember(text, "f10", dedupe=True)["id"])
+                    if number == 10:
+                        under_way.set()
+
+        def send_until_killed(token: str) -> None:
+            with contextlib.suppress(*BROKEN):
+                send_all(token)
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            cut = [pool.submit(send_until_killed, token) for token in tokens]
+            assert under_way.wait(30)
+            daemon.kill()
+            for future in cut:
+                future.result(30)
+        acknowledged = sum(map(len, ids.values()))
+        assert acknowledged < len(texts), "the kill came after the last write"
+        daemon.start()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(send_all, tokens))
+        with daemon.wire(tokens[0]) as wire:
+            rows = {row["id"]: row["content"] for row in list_all(wire, path="f10")}
+    assert sorted(rows.values()) == sorted(texts)
+    assert {text: {row} for row, text in rows.items()} == ids

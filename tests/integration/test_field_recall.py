@@ -1,4 +1,4 @@
-"""Complaints about what recall finds (field-complaints F39, F40, G1, G4, G5, G16)."""
+"""Complaints about what recall finds (field-complaints F10, F39, F40, G1-G5, G16)."""
 
 from __future__ import annotations
 
@@ -102,6 +102,23 @@ def test_f40_only_the_same_text_is_a_duplicate(daemon: SandboxDaemon, token: str
         assert elsewhere["status"] == "created"
 
 
+def test_f10_of_a_pair_of_the_same_text_only_the_forgotten_one_goes(
+    daemon: SandboxDaemon, token: str
+) -> None:
+    text = "The ferry leaves from pier nine"
+    with daemon.wire(token) as wire:
+        pair = {wire.remember(text, "f10", dedupe=False)["id"] for _ in range(2)}
+        assert len(pair) == 2
+        third = wire.remember(text, "f10", dedupe=True)
+        assert third["status"] == "deduplicated"
+        assert {row["id"] for row in wire.search("ferry pier", path="f10")} == pair
+        (left,) = pair - {third["id"]}
+        assert wire.post(f"/v1/memories/{third['id']}/forget").status == 200
+        assert [row["id"] for row in wire.search("ferry pier", path="f10")] == [left]
+        assert wire.post(f"/v1/memories/{third['id']}/restore").status == 200
+        assert {row["id"] for row in wire.search("ferry pier", path="f10")} == pair
+
+
 def test_g01_no_leg_returns_old_text_after_update_or_forget(
     daemon: SandboxDaemon, token: str
 ) -> None:
@@ -129,6 +146,23 @@ def test_g01_redacted_text_is_gone_from_versions_too(daemon: SandboxDaemon, toke
         assert wire.get(address).json["content"] == "[REDACTED]"
         assert "kohlrabi" not in wire.get(f"{address}/versions").body.decode()
         assert wire.search("kohlrabi", path="g01/redact") == []
+
+
+def test_g02_recalled_text_given_back_is_no_new_memory(daemon: SandboxDaemon, token: str) -> None:
+    """An agent that stores what it has just recalled, again and again, as recall gave it."""
+    with daemon.wire(token) as wire:
+        made = {
+            wire.remember(f"Cormorant {n}:\n  dives  {n} m", "g02", scope="birds")["id"]
+            for n in range(4)
+        }
+        for turn in range(3):
+            found = wire.search("cormorant", path="g02", limit=20)
+            packed = wire.context("cormorant dives", path="g02%", max_items=20)["items"]
+            assert {row["id"] for row in found} == {row["id"] for row in packed} == made
+            for row in [*found, *packed]:
+                again = wire.remember(row["content"], row["path"], scope="birds", dedupe=True)
+                assert (again["status"], again["id"]) == ("deduplicated", row["id"]), turn
+        assert {row["id"] for row in list_all(wire, path="g02")} == made
 
 
 def test_g04_the_time_filter_comes_before_the_cut(daemon: SandboxDaemon, token: str) -> None:

@@ -38,8 +38,9 @@ class Shim:
     def write(self, *messages: Any) -> None:
         assert self.process.stdin is not None
         for message in messages:
-            line = message if isinstance(message, bytes) else json.dumps(message).encode()
-            self.process.stdin.write(line + b"\n")
+            if not isinstance(message, bytes):
+                message = json.dumps(message, ensure_ascii=False).encode()
+            self.process.stdin.write(message + b"\n")
         self.process.stdin.flush()
 
     def read(self) -> dict[str, Any]:
@@ -142,9 +143,20 @@ def test_what_is_too_long_is_refused_and_the_next_one_served(
         assert started.ask("ping", number=2) == {"jsonrpc": "2.0", "id": 2, "result": {}}
 
 
-def test_text_of_any_script_goes_through(environment: dict[str, str]) -> None:
-    text = "Grüße 安装 \u2028 \U0001f511 \n line"
-    with shim(environment) as started:
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        {},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "cp1252:strict"},
+    ],
+    ids=["plain", "C locale", "cp1252"],
+)
+def test_g07_text_of_any_script_goes_through(
+    environment: dict[str, str], narrow: dict[str, str]
+) -> None:
+    text = "Grüße Привет 安装 \u2028 \U0001f511 \n line"
+    with shim({**environment, **narrow}) as started:
         arguments = {"content": text, "path": "s/安装"}
         called = started.ask("tools/call", {"name": "remember", "arguments": arguments})
         memory_id = called["result"]["structuredContent"]["result"]["id"]

@@ -225,7 +225,8 @@ def test_t18_an_unkeyed_target_gets_no_plaintext_copy(
     assert b"one" not in (tmp_path / "plain.db").read_bytes()
 
 
-def test_extensions_stay_off(opened: sqlcipher.Connection, tmp_path: Path) -> None:
+def test_f27_extensions_stay_off(opened: sqlcipher.Connection, tmp_path: Path) -> None:
+    """The vault's connections load none: vectors need no SQLite that can."""
     with pytest.raises(sqlcipher.Error):
         opened.load_extension(str(tmp_path / "x.so"))
 

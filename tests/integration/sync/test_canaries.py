@@ -176,7 +176,7 @@ def copy_database(database: PostgresServer, url: str, target: Path, started: flo
             kept.write_bytes(path.read_bytes().rstrip(b"\0"))
 
 
-def test_nothing_readable_passes_the_line(told: Told) -> None:
+def test_f37_nothing_readable_passes_the_line(told: Told) -> None:
     """T16, T58: of all texts only the one opted in, and that to the index alone."""
     sought = {**told.sought(), **told.story.opted}
     found = {
@@ -253,7 +253,7 @@ def test_machines_talk_to_the_server_and_ask_nobody_for_names(told: Told) -> Non
         assert where.startswith(("'/", "b'/")), line  # a Unix socket
 
 
-def test_nothing_readable_lies_on_the_server(told: Told) -> None:
+def test_f37_nothing_readable_lies_on_the_server(told: Told) -> None:
     """T16: database, write-ahead log, log, backup; rows as text too."""
     moments = (told.opted_in, told.opted_out, told.stopped)
     assert scan_folders(moments, told.sought()) == []

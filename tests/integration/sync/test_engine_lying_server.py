@@ -145,7 +145,7 @@ async def test_a_lie_on_the_way_stops_and_nothing_of_it_stays(
     assert await pair.two.texts() == texts | written
 
 
-async def test_a_server_that_signs_its_gap_breaks_the_chain(pair: ProxiedPair) -> None:
+async def test_g06_a_server_that_signs_its_gap_breaks_the_chain(pair: ProxiedPair) -> None:
     """T24, by the holder of the server's key."""
     g = bytes.fromhex((await pair.two.verified())[1])
     await pair.write("first", "second", "third")

@@ -138,7 +138,7 @@ async def test_a_server_set_back_to_an_older_state_loses_what_was_taken_back(
     assert (await owner.opt_ins.listing()).requests[0].memory_id == kept
 
 
-async def test_rows_that_break_a_newer_rule_are_not_shown(opted: OptInWorld) -> None:
+async def test_g12_rows_that_break_a_newer_rule_are_not_shown(opted: OptInWorld) -> None:
     owner = opted.owner
     await owner.opt_in(await owner.remember(TEXT))
     secret = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
