@@ -215,14 +215,27 @@ async def test_without_vectors_the_newer_of_two_equal_hits_comes_first(tmp_path:
         ]
 
 
-async def test_damaged_full_text_leaves_meaning_and_is_rebuilt(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "block",
+    [
+        bytes(range(40)),
+        # SQLite reads sizes from it that no machine has
+        bytes.fromhex(
+            "a3d811736110e5781bcccea696762e6116c6e9c92d99bf358c2e0718822ce47ca8c74107e66cb0e4"
+        ),
+    ],
+    ids=["torn", "endless"],
+)
+async def test_damaged_full_text_leaves_meaning_and_is_rebuilt(
+    tmp_path: Path, block: bytes
+) -> None:
     async with recall_vault(tmp_path, HashEmbedder()) as vault:
         for number in range(20):
             vault.remember(f"harbour note {number}")
         await vault.vectors_ready(20)
         vault.vault.write(
             lambda tx: tx.connection.execute(
-                "UPDATE memory_fts_data SET block = randomblob(40) WHERE id > 9"
+                "UPDATE memory_fts_data SET block = ? WHERE id > 9", (block,)
             )
         )
     async with recall_vault(tmp_path, HashEmbedder()) as vault:

@@ -340,5 +340,5 @@ def _damage_has_a_name() -> Generator[None]:
         yield
     except OperationalError:
         raise
-    except DatabaseError as error:
+    except (DatabaseError, MemoryError) as error:  # a torn block may name any size
         raise FullTextDamaged from error
