@@ -34,6 +34,7 @@ CHECKSUMS = {
     "grants": "6c64ec6bfd28f38e5f7d5a21883d6bba24cb2f6e36c7116beed9a41b117ecb2d",
     "sync": "6ba044afe1c518cb2599c935e9b7d84b1a2cf97da5e8f003b17f4baa83a18c9d",
     "opt_in": "d2c7f08ecb8f8c32752e117a27a40069ce424f9c48e76e7c31401b0b1e9f0dc7",
+    "cleaning": "eb1bc2206d72e09f77b21ba5069ca9ad42bf8c42729d3291bd284988a3940a62",
 }
 ENVELOPE_FIELDS = (
     "security_mode",
@@ -153,6 +154,35 @@ def test_permission_to_erase_permits_nothing_but_erasing(database: Any) -> None:
     refused(database, blanked + ", written_at_ms = 1")
     refused(database, blanked + ', item = \'{"note":"forged"}\'')
     database.execute(blanked)
+    database.execute("ROLLBACK")
+
+
+def test_permission_to_clean_leaves_who_wrote_when_and_what_was_erased(database: Any) -> None:
+    database.execute("BEGIN")
+    database.execute("INSERT INTO version_erasure VALUES(1)")
+    database.execute(
+        "UPDATE record_version SET content = NULL, path = '', bucket = '', scope = NULL,"
+        " source = NULL, metadata = '{}', provenance = '{}', semantic_key = NULL, reason = NULL"
+        " WHERE version = 1"
+    )
+    database.execute("DELETE FROM version_erasure")
+    database.execute("INSERT INTO version_cleaning VALUES(1)")
+    for change in (
+        "content = 'back again' WHERE version = 1",
+        "content = NULL WHERE version = 2",
+        "written_at_ms = 1",
+        "action = 'restored'",
+        "status = 'redacted'",
+        "instance_hash = NULL",
+        "credential_id = 'another'",
+        "memory_type = 'identity'",
+        "importance = 1.0",
+        "expires_at_ms = 1",
+    ):
+        assert "immutable" in refused(database, f"UPDATE record_version SET {change}")
+    database.execute("UPDATE record_version SET content = 'cleaned' WHERE version = 2")
+    database.execute("DELETE FROM version_cleaning")
+    assert "immutable" in refused(database, "UPDATE record_version SET path = 'elsewhere'")
     database.execute("ROLLBACK")
 
 

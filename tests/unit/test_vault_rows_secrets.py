@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from older_rules import older_rules
 from small_vault import SmallVault, small_vault, writer
 
 from memory_manager.auth.agent_identity import AgentIdentity
@@ -17,7 +18,6 @@ from memory_manager.base.errors import InvalidInput
 from memory_manager.base.identifiers import CredentialId
 from memory_manager.security.envelope import OPT_IN_KEY, VAULT_DEFAULT
 from memory_manager.security.errors import SanitizerFailed
-from memory_manager.security.redact import RowResult
 from memory_manager.vault import prepared_version, settings
 from memory_manager.vault.idempotency import IdempotencyKey
 from memory_manager.vault.rows import (
@@ -137,17 +137,11 @@ def test_row_says_which_rules_fired(vault: SmallVault) -> None:
 
 @pytest.mark.parametrize("version", [1, 2], ids=["first", "later"])
 def test_what_older_rules_let_through_is_read_under_the_present_ones(
-    vault: SmallVault, version: int, monkeypatch: pytest.MonkeyPatch
+    vault: SmallVault, version: int
 ) -> None:
     token = made_up_token(3)
     old = MemoryDraft(f"use {token}", f"keys/{token}", metadata={"k": [token]}, semantic_key=token)
-    with monkeypatch.context() as no_rules_yet:
-        no_rules_yet.setattr(prepared_version, "RULESET_VERSION", "0")
-        no_rules_yet.setattr(
-            prepared_version,
-            "sanitize_row",
-            lambda row, **_: RowResult(dict(row), (), False, False),
-        )
+    with older_rules():
         row = vault.write(lambda tx: vault.memories.remember(tx, old, writer())).row
     assert token.encode() in vault.dump()
     if version == 2:

@@ -193,6 +193,7 @@ def check_service(client: MemoryClient | None) -> Iterator[Finding]:
     yield from check_recovery(section(status, "vault"), section(status, "sync"))
     yield from _check_reading(client, section(status, "vault"))
     yield from _check_embeddings(section(status, "embeddings"))
+    yield from _check_sanitizer(section(status, "sanitizer"))
 
 
 def _check_vault(vault: Mapping[str, object]) -> Iterator[Finding]:
@@ -296,6 +297,19 @@ def check_plaintext(client: MemoryClient | None, places: Directories) -> Iterato
 
 def _sample(item: Mapping[str, object]) -> str:
     return str(item.get("content", "")).strip().split("\n")[0][:SAMPLE_CHARACTERS]
+
+
+def _check_sanitizer(sanitizer: Mapping[str, object]) -> Iterator[Finding]:
+    """Whether stored text was looked at under the present rules."""
+    if not sanitizer:
+        return
+    failed, error = sanitizer.get("failed"), sanitizer.get("error")
+    text = f"rule set {sanitizer.get('ruleset')}, stored text: {sanitizer.get('state')}"
+    if failed or error:
+        text = f"{text}; {failed} memories could not be cleaned{f': {error}' if error else ''}"
+        yield Finding("sanitizer", Level.PROBLEM, text, "Run: memlocket doctor --rescan")
+    else:
+        yield Finding("sanitizer", Level.OK, text)
 
 
 def _check_embeddings(embeddings: Mapping[str, object]) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from memory_manager.cli.doctor_checks import Finding, Level, entries_below
 from memory_manager.cli.errors import EXIT_OK, ChecksFailed, FileProblem, NotConfirmed
 from memory_manager.cli.log_command import LOG_NAME
 from memory_manager.cli.output import hanging, section
+from memory_manager.cli.rescan import rescan
 from memory_manager.client.errors import DaemonNotRunning
 from memory_manager.client.memory_client import MemoryClient
 
@@ -44,6 +45,11 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--rebuild", choices=("fulltext", "vectors", "all"), help="compute the indexes again"
     )
     parser.add_argument(
+        "--rescan",
+        action="store_true",
+        help="take out of all stored text what the present rules find in it, in every version",
+    )
+    parser.add_argument(
         "--accept-rollback",
         action="store_true",
         help="trust this older copy of the vault; needs the passphrase",
@@ -54,6 +60,8 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.rebuild:
         return _rebuild(arguments.rebuild, context)
+    if arguments.rescan:
+        return rescan(context)
     if arguments.accept_rollback:
         return _accept_rollback(arguments, context)
     bundle: Path | None = arguments.bundle

@@ -111,6 +111,10 @@ class MemoryClient:
         """Reads every page of the database: seconds per gigabyte."""
         return self._post("/v1/vault/check", {}, LONG_WORK_TIMEOUT_SECONDS)
 
+    def rescan(self) -> JsonObject:
+        """Begins; ``status`` says under ``sanitizer`` how far it is."""
+        return self._post("/v1/vault/rescan", {})
+
     def accept_rollback(self) -> JsonObject:
         return self._post("/v1/vault/accept-rollback", {})
 

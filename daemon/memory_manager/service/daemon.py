@@ -25,6 +25,7 @@ from memory_manager.base.times import now_ms
 from memory_manager.recall.models.prepare import tidy_models
 from memory_manager.recall.service import RecallService
 from memory_manager.security.event_log import level_of, log_event
+from memory_manager.service.cleaning_job import CleaningJob
 from memory_manager.service.crash import NO_CRASHES, CrashHistory, mark_read
 from memory_manager.service.discovery import Discovery
 from memory_manager.service.embedders import EmbeddingsMode, choose_embedder
@@ -92,6 +93,7 @@ class Daemon:
         self.recall = RecallService(choose_embedder(mode, directories))
         self.journal = SyncJournal()
         self.memories = Memories(self.recall.indexers, journal=self.journal)
+        self.cleaning = CleaningJob(self.memories)
         self.sync = SyncService(self.memories, self.journal)
         self.lifecycle = VaultLifecycle(
             directories.vault,
@@ -134,17 +136,20 @@ class Daemon:
         await asyncio.to_thread(self.lifecycle.close)
 
     async def do_chores(self) -> None:
-        """Called every minute: once a day the trash is emptied and old answers are forgotten.
-
-        One bounded piece of that work at a time; what is left waits for the next minute.
+        """Called every minute: after an unlock stored text comes under the present rules; once a
+        day the trash is emptied and old answers are forgotten, one bounded piece a minute.
         """
         if not self._rules_tried:  # not at the start: building them takes seconds, once
             self._rules_tried = True
             await use_native_rules(self.directories.cache)
         store, now = self.lifecycle.peek(), time.monotonic()
-        if store is None or store.read_only or now < self._tidy_after:
+        if store is None or store.read_only or self.lifecycle.state is not VaultState.UNLOCKED:
             return
-        if self.lifecycle.state is not VaultState.UNLOCKED:
+        try:
+            await self.cleaning.begin_if_due(store)
+        except Exception as error:  # next minute
+            log_event(_log, "cleaning_failed", level=level_of(error), error=error)
+        if now < self._tidy_after:
             return
         more = False
         try:
@@ -250,6 +255,7 @@ class _FollowsVault:
             closing.push_async_callback(daemon.recall.close)
             closing.push_async_callback(daemon.sync.close)
             closing.push_async_callback(daemon.opt_ins.close)
+            closing.push_async_callback(daemon.cleaning.close)
 
 
 def _log_listener(event: Event) -> None:

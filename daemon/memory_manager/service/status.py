@@ -22,6 +22,7 @@ async def daemon_status(daemon: Daemon, *, with_counts: bool) -> dict[str, objec
         "daemon": _process(daemon),
         "vault": daemon.vault_json(),
         "embeddings": daemon.recall.status(),
+        "sanitizer": daemon.cleaning.status(),
         "approvals": {"auto_approve": daemon.settings.auto_approve},
         "sync": daemon.sync.status(),
     }

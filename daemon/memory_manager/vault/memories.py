@@ -15,6 +15,7 @@ from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, new_memory_id
 from memory_manager.vault import (
     audit,
+    cleaning,
     erasure,
     history_import,
     incoming_rows,
@@ -256,6 +257,29 @@ class Memories:
         self._audit(transaction, "imported", row, rules=prepared[-1].rules)
         self._written(transaction, row, WriteStatus.CREATED)
         return WriteOutcome(WriteStatus.CREATED, row)
+
+    def clean(self, transaction: Transaction, rowid: int, *, whole: bool) -> tuple[str, ...] | None:
+        """Take out of every version of a record what the present rules find in it, in place: the
+        ids of the rules, one for each version and rule, or None when nothing was found.
+
+        ``whole`` looks at versions of the present rule set too. Raises SanitizerFailed,
+        InvalidInput and TooLarge, having changed nothing of the record.
+        """
+        with cleaning.all_or_nothing(transaction):
+            found = cleaning.clean(transaction, rowid, whole=whole)
+            if found is not None:
+                self._cleaned(transaction, found)
+        return None if found is None else found.rules
+
+    def _cleaned(self, transaction: Transaction, found: cleaning.Cleaned) -> None:
+        shown = found.before is not None
+        if shown:
+            self._index(transaction, found.before, found.row)
+        rules = sorted(set(found.rules))
+        detail: dict[str, int | list[str]] = {"version": found.row.version, "redactions": rules}
+        audit.record(transaction, f"{found.row.kind.value}.cleaned", found.row.id, None, detail)
+        if self._journal is not None:
+            self._journal.row_cleaned(self, transaction, found.row, shown=shown)
 
     def apply(self, transaction: Transaction, incoming: IncomingRow) -> WriteOutcome:
         """Make what another device wrote the current version here: CREATED, UPDATED, REDACTED,

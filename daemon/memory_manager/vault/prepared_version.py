@@ -201,6 +201,12 @@ def prepare(
     )
 
 
+def clean_writer(agent_id: str | None, client: str | None) -> tuple[str | None, str | None]:
+    """The labels of somebody who acted, cleaned. Raises SanitizerFailed."""
+    clean = _sanitize({"agent_id": agent_id, "client": client}, KEEP_PERSONAL).row
+    return clean["agent_id"], clean["client"]
+
+
 def normalised_text(text: str) -> str:
     """The form in which two contents count as the same: NFKC, trimmed, white space collapsed."""
     return " ".join(unicodedata.normalize("NFKC", text).split())

@@ -5,6 +5,7 @@ Nothing here filters by itself except where it says so: recall joins ``RowFilter
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,31 @@ def ids_with_prefix(connection: Connection, digits: str, *, limit: int = 2) -> l
 def row_by_rowid(connection: Connection, rowid: int) -> MemoryRow | None:
     """One row by its rowid, deleted ones too."""
     return _one_row(connection, "r.rowid = ?", [rowid])
+
+
+def stored_row(connection: Connection, rowid: int) -> MemoryRow | None:
+    """One row as it lies in the database, deleted ones too: only for what cleans it."""
+    columns = connection.execute(
+        f"SELECT {ROW_COLUMNS} FROM {ROW_TABLES} WHERE r.rowid = ?", [rowid]
+    ).fetchone()
+    return None if columns is None else decode_row(columns)
+
+
+def stored_versions(
+    connection: Connection, rowid: int
+) -> list[tuple[MemoryVersion, tuple[str, ...]]]:
+    """All versions of one row as they lie in the database, each with the ids of the rules that
+    fired when it was written: only for what cleans them.
+    """
+    rows = connection.execute(
+        f"SELECT r.kind, v.redactions, {VERSION_COLUMNS} FROM record r"
+        " JOIN record_version v ON v.slot BETWEEN ? AND ? WHERE r.rowid = ? ORDER BY v.slot",
+        [version_slot(rowid, 0), version_slot(rowid, MAX_VERSION), rowid],
+    )
+    return [
+        (decode_version(columns, RecordKind(kind)), tuple(json.loads(rules)))
+        for kind, rules, *columns in rows
+    ]
 
 
 def rows_by_rowid(connection: Connection, rowids: Iterable[int]) -> dict[int, MemoryRow]:

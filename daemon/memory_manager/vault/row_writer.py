@@ -1,11 +1,13 @@
 """The only SQL that writes memories: every text passes ``prepare`` (the sanitizer) on the way in.
 
 A write is a new immutable version plus the current row that names it. Nothing changes an old
-version except erasing, which the database itself permits only to this module's two functions.
+version except erasing it and putting its cleaned text in its place, which the database itself
+permits only to the functions of this module.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
@@ -43,13 +45,8 @@ def prepare_for(
     accepted: RowContents | None = None,
 ) -> PreparedVersion:
     """``prepare`` under the owner's settings for personal data."""
-    return prepare(
-        contents,
-        writer,
-        reason=reason,
-        accepted=accepted,
-        personal=personal_data(transaction.connection),
-    )
+    personal = personal_data(transaction.connection)
+    return prepare(contents, writer, reason=reason, accepted=accepted, personal=personal)
 
 
 def insert_row(
@@ -181,6 +178,79 @@ def erase_versions(transaction: Transaction, row: MemoryRow) -> None:
     _end_erasure(transaction, row)
 
 
+def rewrite_versions(
+    transaction: Transaction, row: MemoryRow, cleaned: Mapping[int, PreparedVersion]
+) -> None:
+    """Put cleaned versions, keyed by number, in the place of what older rules let through: who
+    wrote when stays. What ``row`` shows follows with ``rewrite_row``.
+    """
+    connection = transaction.connection
+    connection.execute("INSERT INTO version_cleaning(record_rowid) VALUES(?)", (row.rowid,))
+    for number, prepared in cleaned.items():
+        contents, identity = prepared.contents, prepared.writer.identity
+        connection.execute(
+            "UPDATE record_version SET content = iif(content IS NULL, NULL, ?), path = ?,"
+            " bucket = ?, scope = ?, source = ?, metadata = ?, provenance = ?, semantic_key = ?,"
+            " redactions = ?, ruleset_version = ?, agent_id = ?, client = ?, reason = ?, item = ?"
+            " WHERE slot = ?",
+            (
+                contents.content,
+                contents.path,
+                contents.bucket,
+                contents.scope,
+                contents.source,
+                prepared.metadata_json,
+                prepared.provenance_json,
+                contents.semantic_key,
+                encode_json(list(prepared.rules)),
+                prepared.ruleset_version,
+                identity.agent_id,
+                prepared.writer.client,
+                prepared.reason,
+                prepared.item_json,
+                version_slot(row.rowid, number),
+            ),
+        )
+    connection.execute("DELETE FROM version_cleaning WHERE record_rowid = ?", (row.rowid,))
+
+
+def rewrite_row(
+    transaction: Transaction, row: MemoryRow, prepared: PreparedVersion, *, key: str | None
+) -> None:
+    """What lists, filters and keys know of the current version, after ``rewrite_versions``."""
+    contents = prepared.contents
+    transaction.connection.execute(
+        "UPDATE record SET bucket = ?, scope = ?, path = ?, semantic_key = ?, agent_id = ?,"
+        " dedupe_key = ? WHERE rowid = ?",
+        (
+            contents.bucket,
+            contents.scope,
+            contents.path,
+            key,
+            prepared.writer.identity.agent_id,
+            prepared.dedupe_key,
+            row.rowid,
+        ),
+    )
+    _put_item(transaction, row.rowid, contents, None)
+    forget_answers(transaction, row.id)
+
+
+def forget_answers(transaction: Transaction, memory_id: MemoryId) -> None:
+    """A stored answer of an earlier request may quote the memory; its replay must not."""
+    connection = transaction.connection
+    connection.execute(
+        "UPDATE idempotency SET body = ? WHERE json_extract(body, '$.id') = ?",
+        (encode_json({"id": memory_id, "memory_id": memory_id}), memory_id),
+    )
+    # So may the answer of a restored snapshot, which names the snapshot.
+    connection.execute(
+        "UPDATE idempotency SET body = json_set(body, '$.snapshot', json(?))"
+        " WHERE json_extract(body, '$.snapshot') IS NOT NULL AND instr(body, ?)",
+        (_EMPTY_SNAPSHOT, memory_id),
+    )
+
+
 def destroy_row(transaction: Transaction, row: MemoryRow) -> None:
     """Remove a memory with all its versions; a tombstone without content stays."""
     _permit_erasure(transaction, row.rowid)
@@ -281,17 +351,7 @@ def _permit_erasure(transaction: Transaction, rowid: int) -> None:
 def _end_erasure(transaction: Transaction, row: MemoryRow) -> None:
     connection = transaction.connection
     connection.execute("DELETE FROM version_erasure WHERE record_rowid = ?", (row.rowid,))
-    # A stored answer of an earlier request may quote the memory; its replay must not.
-    connection.execute(
-        "UPDATE idempotency SET body = ? WHERE json_extract(body, '$.id') = ?",
-        (encode_json({"id": row.id, "memory_id": row.id}), row.id),
-    )
-    # So may the answer of a restored snapshot, which names the snapshot.
-    connection.execute(
-        "UPDATE idempotency SET body = json_set(body, '$.snapshot', json(?))"
-        " WHERE json_extract(body, '$.snapshot') IS NOT NULL AND instr(body, ?)",
-        (_EMPTY_SNAPSHOT, row.id),
-    )
+    forget_answers(transaction, row.id)
     transaction.request_checkpoint()
 
 

@@ -16,6 +16,7 @@ _IDENTITY = ("vault_id", "install_id", "device_id")
 _RECOVERY = "recovery"
 _LEFT = "left_logs"  # pairs of synced vault and device id, 32 bytes each
 _LAST_CHECK = "last_integrity_check_ms"
+_CLEANING = "cleaning"
 
 
 class RecoveryState(enum.StrEnum):
@@ -140,3 +141,13 @@ def read_last_check_ms(connection: Connection) -> int | None:
 def write_last_check_ms(connection: Connection, unix_ms: int) -> None:
     """Remember a clean integrity check."""
     _set(connection, _LAST_CHECK, unix_ms)
+
+
+def read_cleaning(connection: Connection) -> str | None:
+    """How far stored text was looked at under a rule set, as ``write_cleaning`` was told."""
+    value = _get(connection, _CLEANING)
+    return value if isinstance(value, str) else None
+
+
+def write_cleaning(connection: Connection, document: str) -> None:
+    _set(connection, _CLEANING, document)

@@ -54,6 +54,13 @@ class RowJournal(Protocol):
     def row_destroyed(self, memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
         """The owner had it destroyed for good, here and everywhere."""
 
+    def row_cleaned(
+        self, memories: Memories, transaction: Transaction, row: MemoryRow, *, shown: bool
+    ) -> None:
+        """Versions of it now lie without what older rules let through; ``shown`` where ``row``
+        itself says something else than before.
+        """
+
 
 class RowIndexer(Protocol):
     """A derived index kept in the row's own transaction (full text, vectors).

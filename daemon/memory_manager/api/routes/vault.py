@@ -163,7 +163,17 @@ async def check(request: web.Request) -> web.Response:
     )
 
 
+async def rescan(request: web.Request) -> web.Response:
+    """Begin to look at every stored version under the present rules and the owner's settings for
+    personal data; ``status`` says under ``sanitizer`` how far it is.
+    """
+    daemon = daemon_of(request)
+    await daemon.cleaning.begin(daemon.writable_store())
+    return json_response({"sanitizer": daemon.cleaning.status()}, status=202)
+
+
 ROUTES: Final = (
+    Route("POST", "/vault/rescan", rescan, Access.OWNER),
     Route("POST", "/vault/check", check, Access.OWNER),
     Route("POST", "/vault/lock", lock, Access.LOCAL),
     Route("POST", "/vault/unlock", unlock, Access.OWNER),

@@ -25,6 +25,7 @@ from memory_manager.vault.rows import (
     WriteOutcome,
     WriteStatus,
 )
+from memory_manager.vault.second_pass import cleaned
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sibling:
-    """One of several current revisions; ``contents`` is None while its row does not open."""
+    """One of several current revisions; ``contents``, under the present rules of the sanitizer, is
+    None while its row does not open.
+    """
 
     dot: Dot
     is_winner: bool
@@ -148,7 +151,7 @@ def _record(connection: Connection, record_id: bytes) -> ConflictedRecord:
             position == 0,
             revision.time.ms,
             edits[revision.dot].row.writer if revision.dot in edits else payload_rows.NOBODY,
-            edits[revision.dot].row.contents if revision.dot in edits else None,
+            cleaned(edits[revision.dot].row.contents) if revision.dot in edits else None,
         )
         for position, revision in enumerate(now.siblings)
         if position == 0 or revision.dot in undecided

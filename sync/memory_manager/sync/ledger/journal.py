@@ -70,6 +70,20 @@ class SyncJournal:
         if found is not None:
             seal_forgetting(transaction, found, memory_id_bytes(row.id), row.id)
 
+    def row_cleaned(
+        self, memories: Memories, transaction: Transaction, row: MemoryRow, *, shown: bool
+    ) -> None:
+        """Seal what the row says now, so that the other devices come to say it too, and remove the
+        sealed rows that what was found may stand in.
+        """
+        found = self.active(transaction.connection)
+        if found is None:
+            return
+        if shown and row.status is not RowStatus.DELETED:
+            seal_version(memories, transaction, found, row, WriteStatus.UPDATED)
+        earlier = revisions.superseded_edits(transaction.connection, memory_id_bytes(row.id))
+        sealed_rows.retire(transaction.connection, earlier)
+
 
 def seal_version(
     memories: Memories | None,

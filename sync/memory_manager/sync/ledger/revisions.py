@@ -132,6 +132,15 @@ def everything(connection: Connection, record_id: bytes) -> list[Revision]:
     return [_revision(row, frozenset(parents.get(row[0], ()))) for row in rows]
 
 
+def superseded_edits(connection: Connection, record_id: bytes) -> list[Dot]:
+    """The revisions with content that a later one of the record took the place of."""
+    rows = connection.execute(
+        "SELECT device, seq FROM revision WHERE id = ? AND superseded = 1 AND deletion IS NULL",
+        (record_id,),
+    )
+    return [Dot(*row) for row in rows]
+
+
 def unnumbered(connection: Connection, record_id: bytes) -> set[Dot]:
     """A record's unpushed own edits and what they descend from. Once those can not be opened any
     more nobody else knows what they superseded: the revision that ends them has to say it all.

@@ -105,16 +105,33 @@ def remove(connection: Connection, dots: Iterable[Dot]) -> None:
     then, because the log promises it; the key that opens it goes now.
     """
     for dot in dots:
-        connection.execute(
-            "DELETE FROM sealed WHERE entry_rowid IN"
-            " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NOT NULL)",
-            (dot.device, dot.seq),
-        )
+        _delete_numbered(connection, dot)
         connection.execute(
             "UPDATE sealed SET wrap = ?, epoch = 0, dead = 1 WHERE entry_rowid IN"
             " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NULL)",
             (DEAD_WRAP, dot.device, dot.seq),
         )
+
+
+def retire(connection: Connection, dots: Iterable[Dot]) -> None:
+    """Remove sealed rows that nobody here reads again; one that the server has not seen yet goes,
+    as it is, when it has: the other devices still have to open it.
+    """
+    for dot in dots:
+        _delete_numbered(connection, dot)
+        connection.execute(
+            "UPDATE sealed SET dead = 1 WHERE entry_rowid IN"
+            " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NULL)",
+            (dot.device, dot.seq),
+        )
+
+
+def _delete_numbered(connection: Connection, dot: Dot) -> None:
+    connection.execute(
+        "DELETE FROM sealed WHERE entry_rowid IN"
+        " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NOT NULL)",
+        (dot.device, dot.seq),
+    )
 
 
 def release_dead(connection: Connection, dots: Iterable[Dot]) -> None:
