@@ -36,6 +36,7 @@ OWNER_ROUTES = [
     ("POST", "/v1/vault/recovery"),
     ("POST", "/v1/vault/accept-rollback"),
     ("POST", "/v1/vault/backup"),
+    ("POST", "/v1/vault/rescan"),
     ("GET", "/v1/agents"),
     ("POST", "/v1/agents"),
     ("POST", "/v1/agents/first/revoke"),

@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 
 from memory_manager.security.redact import RowResult
-from memory_manager.vault import prepared_version
+from memory_manager.vault import prepared_version, second_pass
 
 OLDER = "0"
 
 
 @contextlib.contextmanager
 def older_rules() -> Iterator[None]:
-    """Inside, the writers of this process let every text through and note the older rule set."""
+    """Inside, this process lets every text through, notes the older rule set and reads it so."""
 
     def nothing_found(row: Mapping[str, Any], **_: object) -> RowResult:
         return RowResult(dict(row), (), False, False)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(prepared_version, "RULESET_VERSION", OLDER)
+        for module in (prepared_version, second_pass):
+            patched.setattr(module, "RULESET_VERSION", OLDER)
         patched.setattr(prepared_version, "sanitize_row", nothing_found)
         yield

@@ -155,10 +155,23 @@ def status_text(status: _Section, address: DaemonAddress, data_folder: Path) -> 
                 if counts.get("awaiting_destruction")
                 else None,
             ),
+            ("sanitizer", _sanitizer_line(section(status, "sanitizer"))),
             ("embeddings", _embeddings_line(embeddings)),
             ("", f"{embeddings['remedy']}" if embeddings.get("remedy") else None),
         ]
     )
+
+
+def _sanitizer_line(sanitizer: _Section) -> str | None:
+    """Only while stored text is not all under the present rules."""
+    if sanitizer.get("state") == "running":
+        return (
+            f"looks at stored text under rule set {sanitizer.get('ruleset')}: "
+            f"{sanitizer.get('remaining')} records left"
+        )
+    if sanitizer.get("failed") or sanitizer.get("error"):
+        return "some stored text could not be cleaned: memlocket doctor"
+    return None
 
 
 def _crash_line(crash: _Section) -> str | None:

@@ -1,0 +1,150 @@
+"""Text of an older rule set that several devices hold: all come to the cleaned one, and no sealed
+row of theirs keeps the other (redaction.md 10, sync.md 5).
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from typing import Any
+
+from ledger_world import LedgerDevice, LedgerWorld
+from older_rules import older_rules
+from small_vault import writer
+
+from memory_manager.base.identifiers import MemoryId, memory_id_bytes
+from memory_manager.sync.ledger import conflicts, revisions, sealed_rows
+from memory_manager.vault import cleaning
+from memory_manager.vault.rows import ForgetMode
+
+
+def token_of(seed: int) -> str:
+    """Shaped like a source-code host's token, made at run time."""
+    alphabet = string.ascii_letters + string.digits
+    return "gh" + "p_" + "".join(random.Random(seed).choices(alphabet, k=36))
+
+
+def clean(device: LedgerDevice) -> None:
+    """As the daemon does after an upgrade."""
+    while not device.write(lambda tx: cleaning.step(tx, device.memories)).done:
+        pass
+
+
+def sealed_texts(device: LedgerDevice, memory_id: MemoryId) -> list[str]:
+    """What the sealed rows of a record say that a device could open."""
+
+    def opened(connection: Any) -> list[str]:
+        known = revisions.everything(connection, memory_id_bytes(memory_id))
+        rows = (sealed_rows.payload_of(connection, revision.dot) for revision in known)
+        return [str(row.fields) for row in rows if row is not None]
+
+    return device.read(opened)
+
+
+def sealed_rows_of(device: LedgerDevice) -> int:
+    return int(device.read(lambda c: c.execute("SELECT count(*) FROM sealed").fetchone()[0]))
+
+
+def agreed(world: LedgerWorld) -> dict[str, object]:
+    """What all devices show, which is the same and without conflicts or rows put aside."""
+    world.settle()
+    first, *others = world.devices
+    for device in world.devices:
+        assert (device.in_conflict(), device.quarantined()) == ({}, {})
+    assert all(other.shown() == first.shown() for other in others)
+    return first.shown()
+
+
+def test_what_one_device_cleaned_all_show_and_seal(world: LedgerWorld) -> None:
+    token = token_of(1)
+    left, right = world.device(), world.device()
+    with older_rules():
+        memory = left.remember(f"use {token}", f"keys/{token}", metadata={"k": token})
+        left.update(memory, content=f"now use {token}")
+        world.settle()
+    assert token in "".join(sealed_texts(left, memory) + sealed_texts(right, memory))
+    clean(left)
+    assert token not in str(agreed(world))
+    clean(right)
+    assert token not in str(agreed(world))
+    for device in (left, right):
+        texts = sealed_texts(device, memory)
+        assert texts
+        assert token not in "".join(texts)
+        assert token.encode() not in device.vault.dump()
+
+
+def test_devices_that_clean_at_the_same_time_do_not_disagree(world: LedgerWorld) -> None:
+    token = token_of(2)
+    left, right = world.device(), world.device()
+    with older_rules():
+        memory = left.remember(f"use {token}")
+        world.settle()
+    before = left.row(memory)
+    for device in (left, right):
+        clean(device)
+    shown = agreed(world)
+    assert token not in str(shown)
+    now = left.row(memory)
+    assert before is not None
+    assert now is not None
+    assert now.updated_at_ms == before.updated_at_ms
+    left.update(memory, content="rotated")
+    agreed(world)
+    assert right.content(memory) == "rotated"
+
+
+def test_what_was_not_sent_yet_reaches_the_others_and_then_goes(world: LedgerWorld) -> None:
+    token = token_of(3)
+    left, right = world.device(), world.device()
+    world.settle()
+    with older_rules():
+        memory = left.remember(f"use {token}")
+    clean(left)
+    assert (left.waiting(), sealed_rows_of(left)) == (2, 2)
+    assert [token in text for text in sealed_texts(left, memory)] == [False]
+    agreed(world)
+    assert sealed_rows_of(left) == 1
+    assert right.content(memory) == left.content(memory) == "use [REDACTED:github-token]"
+
+
+def test_both_sides_of_a_conflict_stay_and_are_shown_cleaned(world: LedgerWorld) -> None:
+    tokens = [token_of(4), token_of(5)]
+    left, right = world.device(), world.device()
+    with older_rules():
+        memory = left.remember("the key")
+        world.settle()
+        for device, token in zip((left, right), tokens, strict=True):
+            device.update(memory, content=f"{device is left} {token}")
+        world.settle()
+    for device in (left, right):
+        clean(device)
+    world.settle()
+    for device in (left, right):
+        record = device.conflict(memory)
+        assert record is not None
+        said = [sibling.contents.content for sibling in record.siblings if sibling.contents]
+        assert sorted(text.split()[0] for text in said) == ["False", "True"]
+        assert not any(token in text for text in said for token in tokens)
+    record = left.conflict(memory)
+    assert record is not None
+    kept = record.siblings[1].dot
+    left.write(lambda tx: conflicts.keep(tx, left.memories, memory, kept, writer()))
+    assert not any(token in str(agreed(world)) for token in tokens)
+
+
+def test_a_deleted_record_is_cleaned_and_comes_back_clean(world: LedgerWorld) -> None:
+    token = token_of(6)
+    left, right = world.device(), world.device()
+    with older_rules():
+        memory = left.remember(f"use {token}")
+        left.forget(memory, ForgetMode.SOFT_DELETE)
+        world.settle()
+    assert token in "".join(sealed_texts(left, memory))
+    clean(left)
+    assert token not in "".join(sealed_texts(left, memory))
+    left.restore(memory)
+    shown = agreed(world)
+    assert memory in shown
+    assert token not in str(shown)
+    assert right.content(memory) == left.content(memory)
