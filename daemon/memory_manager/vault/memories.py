@@ -278,8 +278,12 @@ class Memories:
         rules = sorted(set(found.rules))
         detail: dict[str, int | list[str]] = {"version": found.row.version, "redactions": rules}
         audit.record(transaction, f"{found.row.kind.value}.cleaned", found.row.id, None, detail)
+        self.tell_cleaned(transaction, found.row, shown=shown)
+
+    def tell_cleaned(self, transaction: Transaction, row: MemoryRow, *, shown: bool = True) -> None:
+        """The journal hears that the sanitizer took something out of what other devices have."""
         if self._journal is not None:
-            self._journal.row_cleaned(self, transaction, found.row, shown=shown)
+            self._journal.row_cleaned(self, transaction, row, shown=shown)
 
     def apply(self, transaction: Transaction, incoming: IncomingRow) -> WriteOutcome:
         """Make what another device wrote the current version here: CREATED, UPDATED, REDACTED,

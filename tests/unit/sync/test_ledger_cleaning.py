@@ -14,7 +14,7 @@ from small_vault import writer
 
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
 from memory_manager.sync.ledger import conflicts, revisions, sealed_rows
-from memory_manager.vault import cleaning
+from memory_manager.vault import cleaning, settings
 from memory_manager.vault.rows import ForgetMode
 
 
@@ -104,7 +104,8 @@ def test_what_was_not_sent_yet_reaches_the_others_and_then_goes(world: LedgerWor
     assert (left.waiting(), sealed_rows_of(left)) == (2, 2)
     assert [token in text for text in sealed_texts(left, memory)] == [False]
     agreed(world)
-    assert sealed_rows_of(left) == 1
+    assert not any(token in text for text in sealed_texts(left, memory))
+    assert sealed_rows_of(left) == len(sealed_texts(left, memory)), "none is kept unread"
     assert right.content(memory) == left.content(memory) == "use [REDACTED:github-token]"
 
 
@@ -148,3 +149,36 @@ def test_a_deleted_record_is_cleaned_and_comes_back_clean(world: LedgerWorld) ->
     assert memory in shown
     assert token not in str(shown)
     assert right.content(memory) == left.content(memory)
+
+
+def test_what_a_device_of_older_rules_goes_on_writing_all_come_to_show_cleaned(
+    world: LedgerWorld,
+) -> None:
+    token = token_of(7)
+    older, *newer = [world.device() for _ in range(3)]
+    world.settle()
+    with older_rules():
+        memory = older.remember(f"use {token}", semantic_key="slot")
+        older.push()
+    for device in newer:
+        device.pull()
+        assert (device.waiting(), device.content(memory)) == (1, "use [REDACTED:github-token]")
+        assert token not in "".join(sealed_texts(device, memory))
+    for device in newer:
+        device.push()
+    with older_rules():
+        older.pull()
+        assert older.content(memory) == "use [REDACTED:github-token]"
+        assert older.waiting() == 0
+    assert token not in str(agreed(world))
+    assert [device.waiting() for device in world.devices] == [0, 0, 0]
+
+
+def test_contact_data_that_one_device_takes_out_stays_on_the_others(world: LedgerWorld) -> None:
+    left, right = world.device(), world.device()
+    right.write(lambda tx: settings.change_setting(tx, "auto_redact_pii", True, writer()))
+    memory = left.remember("write to jane.doe@harbour-works.pt")
+    world.settle()
+    assert left.content(memory) == "write to jane.doe@harbour-works.pt"
+    assert "jane.doe" not in (right.content(memory) or "")
+    assert right.waiting() == 0

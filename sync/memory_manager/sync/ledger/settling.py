@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from memory_manager.base.identifiers import memory_id_from_bytes
+from memory_manager.security.redact.sanitize import KEEP_PERSONAL
 from memory_manager.sync.ledger import claims, payload_rows, revisions, sealed_rows
 from memory_manager.sync.ledger.merging import Edit, shown
 from memory_manager.sync.wire.envelope import Dot
@@ -14,7 +15,9 @@ from memory_manager.sync.wire.versions import Current, Revision
 from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.prepared_version import RowContents
-from memory_manager.vault.rows import WriteStatus
+from memory_manager.vault.rows import MemoryRow, WriteStatus
+from memory_manager.vault.second_pass import cleaned
+from memory_manager.vault.settings import personal_data
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -48,13 +51,16 @@ def settle(
         (record_id, record),
     )
     before = claims.of_record(connection, record_id)
+    found_here: MemoryRow | None = None
     if now.winner is None:
         _take_away(transaction, memories, record_id, now, opened.payload)
     else:
-        _show(transaction, memories, record_id, now, opened)
+        found_here = _show(transaction, memories, record_id, now, opened)
     if before is not None and before != claims.of_record(connection, record_id):
         claims.reassign(transaction, memories, before)
     note_version(connection, record_id)
+    if found_here is not None:
+        memories.tell_cleaned(transaction, found_here)
 
 
 def note_version(connection: Connection, record_id: bytes) -> None:
@@ -108,11 +114,12 @@ def _show(
     record_id: bytes,
     now: Current,
     opened: Opened,
-) -> None:
+) -> MemoryRow | None:
+    """The row, where the sanitizer took something out of what the other devices show."""
     connection = transaction.connection
     edits = edits_of(connection, now, opened)
     if not edits:
-        return
+        return None
     found = shown(edits, _base(connection, [edit.revision for edit in edits]))
     # all current revisions speak of one record, whatever their payloads call it
     row = dataclasses.replace(found.row, id=memory_id_from_bytes(record_id))
@@ -128,6 +135,17 @@ def _show(
             for edit in found.conflicting
         ],
     )
+    written = outcome.status is not WriteStatus.UNCHANGED
+    return outcome.row if written and _is_for_all(connection, outcome.row, row) else None
+
+
+def _is_for_all(connection: Connection, row: MemoryRow, incoming: IncomingRow) -> bool:
+    """Whether what the sanitizer took out is nobody's to keep; what only the settings for personal
+    data of this device name stays on the others.
+    """
+    if not row.redactions or personal_data(connection) != KEEP_PERSONAL:
+        return False
+    return cleaned(incoming.contents) != incoming.contents
 
 
 def edits_of(connection: Connection, now: Current, opened: Opened | None = None) -> list[Edit]:
