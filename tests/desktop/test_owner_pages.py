@@ -53,7 +53,8 @@ class _Callback(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def listener() -> Iterator[tuple[str, type[_Callback]]]:
     handler = type("Handler", (_Callback,), {"seen": []})
-    server = http.server.HTTPServer(("127.0.0.1", 0), handler)
+    # browsers open connections ahead of need, and those say nothing for a while
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/callback", handler

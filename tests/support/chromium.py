@@ -101,8 +101,13 @@ async def browser(profile: Path) -> AsyncIterator[Tab]:
             await asyncio.sleep(0.05)
         port = int(found.read_text().splitlines()[0])
         async with aiohttp.ClientSession() as client:
-            async with client.get(f"http://127.0.0.1:{port}/json") as answer:
-                pages = [page for page in await answer.json() if page["type"] == "page"]
+            while True:
+                async with client.get(f"http://127.0.0.1:{port}/json") as answer:
+                    pages = [page for page in await answer.json() if page["type"] == "page"]
+                if pages:
+                    break
+                assert time.monotonic() < deadline, "the browser opens no page"
+                await asyncio.sleep(0.05)
             address = pages[0]["webSocketDebuggerUrl"]
             async with client.ws_connect(address, max_msg_size=0) as socket:
                 tab = Tab(socket)

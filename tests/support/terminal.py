@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import pty
@@ -37,6 +38,9 @@ class Terminal:
         os.close(slave)
         self.screen = ""
         self._read_to = 0
+        # a read may end inside of a character, and between the two ends of a line
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
 
     def expect(self, pattern: str) -> re.Match[str]:
         """Wait for a pattern after what the last one matched."""
@@ -68,8 +72,10 @@ class Terminal:
         try:
             data = os.read(self._master, 65536)
         except OSError:  # the other side is closed
-            return False
-        self.screen += data.decode("utf-8", "replace").replace("\r\n", "\n")
+            data = b""
+        text = self._held + self._decoder.decode(data, final=not data)
+        self._held = "\r" if data and text.endswith("\r") else ""
+        self.screen += text[: len(text) - len(self._held)].replace("\r\n", "\n")
         return bool(data)
 
     def __enter__(self) -> Terminal:

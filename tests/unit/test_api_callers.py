@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from small_vault import small_vault
 
+from memory_manager.api import callers
 from memory_manager.api.callers import CallerDirectory, presented_token, still_valid
 from memory_manager.api.errors import MissingCredential, WrongCredential
 from memory_manager.auth.scopes import MEMORY_SCOPES
 from memory_manager.base.identifiers import CredentialId
-from memory_manager.base.times import now_ms
-from memory_manager.vault import grants
+from memory_manager.vault import credentials, grants
 from memory_manager.vault.grants import OAuthClient
 
 TOKEN = "mlk_" + "a" * 43
@@ -58,20 +57,26 @@ def test_two_different_tokens_are_wrong(keys: list[str], authorizations: list[st
         presented_token(keys, authorizations)
 
 
-async def test_an_access_token_ends_although_it_is_cached(tmp_path: Path) -> None:
+async def test_an_access_token_ends_although_it_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its caller is remembered between requests; the hour of its end is, too."""
     with small_vault(tmp_path) as vault:
-        almost_over = now_ms() - grants.ACCESS_SECONDS * 1000 + 1_500
         client = OAuthClient("mlc-1", "editor", ("http://127.0.0.1/cb",))
-        tokens = vault.write_at(
-            almost_over,
-            lambda tx: grants.issue_grant(tx, client, MEMORY_SCOPES, CredentialId("grant-1")),
+        tokens = vault.write(
+            lambda tx: grants.issue_grant(tx, client, MEMORY_SCOPES, CredentialId("grant-1"))
         )
         directory = CallerDirectory(b"\0" * 32, lambda: vault.store)
         caller = await directory.caller_of(tokens.access_token)
         assert caller.credential_id == "grant-1"
-        assert caller.expires_at_ms is not None
-        await asyncio.sleep(max(0.0, caller.expires_at_ms - now_ms()) / 1000)
+        end = caller.expires_at_ms
+        assert end is not None
+        moment = end - 1
+        for module in (callers, credentials):
+            monkeypatch.setattr(module, "now_ms", lambda: moment)
+        assert await directory.caller_of(tokens.access_token) == caller
+        vault.read(lambda connection: still_valid(connection, caller))
+        moment = end
         for _ in range(2):
             with pytest.raises(WrongCredential):
                 await directory.caller_of(tokens.access_token)

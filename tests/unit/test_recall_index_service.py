@@ -347,11 +347,14 @@ async def test_a_listing_and_a_feed_are_ordered_by_time(tmp_path: Path) -> None:
 
 async def test_an_expired_row_is_found_by_neither_leg(tmp_path: Path) -> None:
     async with recall_vault(tmp_path, HashEmbedder()) as vault:
-        vault.remember("parking permit zone B", expires_at_ms=now_ms() + 300)
+        row = vault.remember("parking permit zone B", expires_at_ms=now_ms() + 3_600_000)
         vault.remember("parking permit zone C")
         await vault.vectors_ready(2)
-        await vault.until(lambda: now_ms() > 0)
-        limit = now_ms() + 300
+        assert len(await vault.contents("parking permit")) == 2
+        change = MemoryChange(expires_at_ms=now_ms() + 1)
+        vault.vault.write(lambda tx: vault.vault.memories.update(tx, row.id, change, writer()))
+        await vault.vectors_ready(2)
+        limit = now_ms() + 1
         await vault.until(lambda: now_ms() > limit)
         assert await vault.contents("parking permit") == ["parking permit zone C"]
 

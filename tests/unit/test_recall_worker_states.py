@@ -227,7 +227,7 @@ async def test_a_worker_that_hangs_while_loading_fails_after_its_deadline(make: 
 
 async def test_a_worker_that_hangs_at_work_is_replaced(make: Maker) -> None:
     # long enough that a busy machine does not take a working worker for a hanging one
-    embedder = make({"silence_timeout_seconds": 1.0})
+    embedder = make({"silence_timeout_seconds": 2.0})
     pid = await started(embedder)
     answers = await embedder.embed_documents(["a", HANG])
     assert isinstance(answers[1], TextRefused)

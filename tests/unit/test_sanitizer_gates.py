@@ -40,12 +40,14 @@ def test_the_gates_hold_on_a_thin_set() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [FIXED_SEED, "second"])
+@pytest.mark.parametrize("seed", [FIXED_SEED, "second", "third"])
 def test_the_gates_hold_on_fixed_seeds(seed: str) -> None:
     _passed(judge(seed, 0.3))
 
 
 @pytest.mark.slow
-def test_the_gates_hold_on_the_seed_of_the_day() -> None:
+def test_the_gates_hold_on_the_seed_of_the_day(thorough: bool) -> None:
     # zero leaks are asserted on fixed seeds; on one that nobody has seen a leak is printed
+    if not thorough:
+        pytest.skip("run with --thorough: no day's values decide about a change")
     _passed(judge(_day(), 0.3), printed_only=("row leaks",))

@@ -28,6 +28,12 @@ BREAKS = "\t\n\r\x1b\x9b"  # white space, and what starts a terminal sequence of
 PEM = "-----BEGIN " + "RSA PRIVATE KEY-----"
 
 
+@pytest.fixture(autouse=True)
+def own_values(request: pytest.FixtureRequest) -> None:
+    """What a test draws depends on no other test."""
+    D.random.seed(request.node.name)
+
+
 def _token() -> str:
     return GH + D.of("a", 36)
 

@@ -57,12 +57,15 @@ def test_literal_is_exactly_the_raw_key_form() -> None:
 @pytest.mark.parametrize("size", [0, 16, 31, 33, 47, 48, 64])
 def test_t19_keys_of_other_sizes_never_reach_sqlcipher(database: Path, size: int) -> None:
     before = database.read_bytes()
-    begin = time.process_time()
-    with pytest.raises(KeyFormat):
-        open_database(database, bytes(size), SALT)
-    with pytest.raises(KeyFormat):
-        open_database(database, DBK, bytes(size) if size != 16 else bytes(17))
-    assert time.process_time() - begin < 0.1, "a key derivation takes longer"
+    spent = []
+    for _ in range(3):
+        begin = time.thread_time()
+        with pytest.raises(KeyFormat):
+            open_database(database, bytes(size), SALT)
+        with pytest.raises(KeyFormat):
+            open_database(database, DBK, bytes(size) if size != 16 else bytes(17))
+        spent.append(time.thread_time() - begin)
+    assert min(spent) < 0.1, "a key derivation takes longer"
     assert database.read_bytes() == before
 
 
@@ -92,9 +95,9 @@ def test_settings_of_an_ordinary_connection(opened: sqlcipher.Connection) -> Non
 def test_opening_is_fast_so_no_key_derivation_ran(database: Path) -> None:
     spent = []
     for _ in range(5):
-        begin = time.process_time()
+        begin = time.thread_time()
         open_database(database, DBK, SALT).close()
-        spent.append(time.process_time() - begin)
+        spent.append(time.thread_time() - begin)
     assert min(spent) < 0.02
 
 

@@ -122,18 +122,18 @@ def test_whatever_a_backend_raises_stays_inside() -> None:
 
 
 def test_a_hanging_keyring_gives_up_once_and_then_fails_at_once(backend: ProcessKeyring) -> None:
-    store = accepted(backend, timeout_seconds=0.8)
+    store = accepted(backend, timeout_seconds=2.0)
     backend.release.clear()
     try:
         begin = time.monotonic()
         with pytest.raises(KeyringUnavailable) as refused:
             store.read("name")
-        assert 0.8 <= time.monotonic() - begin < 10
+        assert 2.0 <= time.monotonic() - begin < 15
         assert refused.value.reason is LockReason.KEYRING_LOCKED
         begin = time.monotonic()
         with pytest.raises(KeyringUnavailable):
             store.read("name")
-        assert time.monotonic() - begin < 0.6, "it waited once more"
+        assert time.monotonic() - begin < 1.5, "it waited once more"
     finally:
         backend.release.set()
     deadline = time.monotonic() + 10

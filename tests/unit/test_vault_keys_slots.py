@@ -203,10 +203,13 @@ def test_parameters_outside_the_limits_never_run(slot_file: SlotFile, t, m_kib, 
     body = json.loads(slots.encode(slot_file))
     body["slots"][0] |= {"t": t, "m_kib": m_kib, "p": p}
     changed = slots.parse(resummed(body))
-    begin = time.process_time()
-    with pytest.raises(KdfParametersRefused):
-        Passphrase(PASSPHRASE).open(changed)
-    assert time.process_time() - begin < 0.1, "Argon2id takes longer"
+    spent = []
+    for _ in range(3):
+        begin = time.thread_time()
+        with pytest.raises(KdfParametersRefused):
+            Passphrase(PASSPHRASE).open(changed)
+        spent.append(time.thread_time() - begin)
+    assert min(spent) < 0.1, "Argon2id takes longer"
     assert RecoveryWords("abandon " * 23 + "art").open(changed) == LUK
 
 

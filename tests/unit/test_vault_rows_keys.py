@@ -159,7 +159,8 @@ def test_a_key_used_under_the_name_of_a_second_agent_is_in_the_audit(vault: Smal
 
     def used_by(name: str | None, instance: str = "one") -> None:
         identity = identity_from_headers(name, instance)
-        vault.write(lambda tx: credentials.note_label(tx, credential.id, identity))
+        # all in one millisecond, in which the latest is still the latest
+        vault.write_at(5_000, lambda tx: credentials.note_label(tx, credential.id, identity))
 
     for name in ("codex", "codex", None, "cursor", "cursor"):
         used_by(name)
@@ -171,6 +172,8 @@ def test_a_key_used_under_the_name_of_a_second_agent_is_in_the_audit(vault: Smal
         used_by(f"agent-{number}")
     found = vault.read(lambda c: audit.events(c, action="credential.second_agent"))
     assert len(found) < credentials.MAX_LABELS
+    names = [label.agent_id for label in vault.read(credentials.labels)[credential.id]]
+    assert names == [f"agent-{number}" for number in range(29, 29 - credentials.MAX_LABELS, -1)]
 
 
 def test_the_last_use_is_kept_with_the_credential(vault: SmallVault) -> None:

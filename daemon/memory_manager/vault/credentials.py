@@ -254,7 +254,7 @@ def note_label(
     transaction.connection.execute(
         "DELETE FROM credential_label WHERE credential_id = ? AND rowid NOT IN"
         " (SELECT rowid FROM credential_label WHERE credential_id = ?"
-        "  ORDER BY last_seen_ms DESC LIMIT ?)",
+        "  ORDER BY last_seen_ms DESC, rowid DESC LIMIT ?)",
         (credential_id, credential_id, MAX_LABELS),
     )
 
@@ -283,7 +283,7 @@ def labels(connection: Connection) -> dict[CredentialId, list[Label]]:
     found: dict[CredentialId, list[Label]] = {}
     for credential_id, agent_id, instance_hash, seen_ms in connection.execute(
         "SELECT credential_id, agent_id, instance_hash, last_seen_ms FROM credential_label"
-        " ORDER BY last_seen_ms DESC"
+        " ORDER BY last_seen_ms DESC, rowid DESC"
     ):
         label = Label(CredentialId(credential_id), agent_id or None, instance_hash or None, seen_ms)
         found.setdefault(label.credential_id, []).append(label)

