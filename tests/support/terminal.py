@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import pty
@@ -36,6 +37,8 @@ class Terminal:
         )
         os.close(slave)
         self.screen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
         self._read_to = 0
 
     def expect(self, pattern: str) -> re.Match[str]:
@@ -69,8 +72,14 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:  # the other side is closed
             return False
-        self.screen += data.decode("utf-8", "replace").replace("\r\n", "\n")
+        self._show(self._decoder.decode(data))
         return bool(data)
+
+    def _show(self, text: str) -> None:
+        """A character or the end of a line may come in two reads."""
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        self.screen += text.removesuffix("\r").replace("\r\n", "\n")
 
     def __enter__(self) -> Terminal:
         return self
