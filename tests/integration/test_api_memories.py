@@ -98,7 +98,7 @@ def test_content_of_the_full_length_is_stored(agent: Wire, bucket: str) -> None:
 
 
 def test_secrets_are_stored_redacted_and_reported(agent: Wire, bucket: str) -> None:
-    secret = "hunter" + uuid.uuid4().hex[:10]
+    secret = "hunter2-" + uuid.uuid4().hex[:10]
     answer = agent.post(
         "/v1/remember",
         {

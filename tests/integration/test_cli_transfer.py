@@ -65,6 +65,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
         yield daemon
 
 
+SPENT_AT = "2020-02-03T03:03:03Z"
 ITEM_LISTS = ("timeline", "reminders", "decisions")
 
 
@@ -86,7 +87,7 @@ def add_items(wire: Wire) -> None:
     made("/v1/reminders", content="still open")
     taken = made("/v1/decisions", context="Which day?", options=["Thursday", "Friday", "週末"])
     made(f"/v1/decisions/{taken}/resolve", resolution="Friday")
-    expense = {"item": "coffee", "amount": "2.5", "currency": "EUR", **here}
+    expense = {"item": "coffee", "amount": "2.5", "currency": "EUR", "spent_at": SPENT_AT, **here}
     made("/v1/skill/operations", operation="expense-add", arguments=expense)
     made("/v1/restart/snapshot", session_id="s1", label="before lunch")
     gone = made("/v1/reminders", content="a forgotten reminder")
@@ -99,7 +100,7 @@ def item_lists(daemon: SandboxDaemon) -> dict[str, Any]:
         shown: dict[str, Any] = {
             name: owner.get(f"/v1/{name}", bucket="%", item_status="%").json for name in ITEM_LISTS
         }
-        shown["ledger"] = owner.get("/v1/me/ledger/monthly-summary").json
+        shown["ledger"] = owner.get("/v1/me/ledger/monthly-summary", month=SPENT_AT[:7]).json
         quiet = {"restore_state": False, "record_restore_event": False, "scope": "team/a"}
         restored = owner.post("/v1/restart/restore", quiet).json
     assert restored.pop("restored_at")

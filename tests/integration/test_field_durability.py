@@ -7,7 +7,6 @@ import contextlib
 import importlib.util
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -132,15 +131,12 @@ def test_f02_files_as_a_power_cut_leaves_them_open_with_every_acknowledged_row(
             wait_until(lambda seen=seen: len(written) > seen + 5, 30, "some writes", 0.001)
             time.sleep(rng.uniform(0, 0.02))  # the random moment is the point
             acknowledged = dict(written)
-            daemon.signal(signal.SIGSTOP)  # the copy must be of one moment
-            try:
+            with daemon.frozen():  # the copy must be of one moment
                 image = SandboxDaemon(tmp_path / f"image{number}")
                 shutil.copytree(
                     daemon.home, image.home, ignore=lambda *_: ["run"], copy_function=shutil.copy2
                 )
                 shutil.copy2(daemon.key_file, image.key_file)
-            finally:
-                daemon.signal(signal.SIGCONT)
             images.append((image, acknowledged))
         daemon.kill()
         writer.join(30)

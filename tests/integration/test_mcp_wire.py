@@ -167,7 +167,7 @@ def test_a_notification_has_no_answer_and_one_with_an_id_an_error(agent: Wire) -
     assert (answer.status, answer.body) == (202, b"")
     began = time.perf_counter()
     answer = agent.post("/mcp", {**note, "id": 7})
-    assert time.perf_counter() - began < 1
+    assert time.perf_counter() - began < 10  # at once; what must not happen is a wait
     assert answer.status == 200
     assert answer.json["error"]["code"] == -32601
 
@@ -275,6 +275,7 @@ def test_the_first_request_loads_the_library_and_health_goes_on(
     with running(tmp_path_factory.mktemp("f") / "home") as daemon:
         token = daemon.add_agent("first")
         gaps: list[float] = []
+        began_all = time.perf_counter()
 
         def first() -> bytes:
             with daemon.wire(token) as wire:
@@ -287,4 +288,5 @@ def test_the_first_request_loads_the_library_and_health_goes_on(
                 assert health.get("/health").status == 200
                 gaps.append(time.perf_counter() - began)
             assert json.loads(answer.result())["result"]["tools"]
-        assert max(gaps) < 1
+        # a loop that stood still would be one gap, as long as the whole
+        assert max(gaps) < max(1, (time.perf_counter() - began_all) / 2), gaps

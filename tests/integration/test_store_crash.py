@@ -32,8 +32,10 @@ def start(folder: Path, seed: int) -> subprocess.Popen[bytes]:
     )
 
 
-def kill_after(process: subprocess.Popen[bytes], seconds: float) -> list[str]:
-    """Everything the process said until it was killed; a torn last line was never said."""
+def kill_after(process: subprocess.Popen[bytes], seconds: float, at_least: int = 0) -> list[str]:
+    """Everything the process said until it was killed, after so many acknowledged writes; a torn
+    last line was never said.
+    """
     assert process.stdout is not None
     first = process.stdout.readline()
     assert first, "the writer did not start"
@@ -45,7 +47,7 @@ def kill_after(process: subprocess.Popen[bytes], seconds: float) -> list[str]:
     end = time.monotonic() + seconds
     descriptor = process.stdout.fileno()
     os.set_blocking(descriptor, False)
-    while time.monotonic() < end:
+    while time.monotonic() < end or said.count(b"\nack ") < at_least:
         # The pipe is emptied meanwhile, so that a full one does not stop the load.
         said += _available(descriptor)
         time.sleep(0.001)
@@ -126,7 +128,7 @@ def test_f01_kill_nine_loses_no_acknowledged_write(tmp_path: Path, thorough: boo
 
 def test_check_notices_a_lost_write(tmp_path: Path) -> None:
     ledger = Ledger()
-    ledger.add(kill_after(start(tmp_path, 1), 1.0))
+    ledger.add(kill_after(start(tmp_path, 1), 1.0, at_least=25))
     assert len(ledger.versions) > 20
     vault = SmallVault(tmp_path)
     lost = next(iter(ledger.versions))

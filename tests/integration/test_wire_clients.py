@@ -282,7 +282,7 @@ def test_f15_a_connected_client_is_served_with_next_to_no_environment(
     ]  # fmt: skip
     lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
     command = [*COMMAND, *entry["args"]]  # the program of this interpreter, the entry's arguments
-    done = subprocess.run(
+    with subprocess.Popen(
         command,
         env={
             **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
@@ -290,13 +290,19 @@ def test_f15_a_connected_client_is_served_with_next_to_no_environment(
             "USER": "someone",
             **entry["env"],
         },
-        input=lines,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        client.stdin.write(lines)
+        client.stdin.flush()
+        # a client ends the program when it was answered: the first call of all takes a while
+        told = [json.loads(client.stdout.readline()) for _ in range(3)]
+        answers = {answer["id"]: answer for answer in told}
+        client.stdin.close()
+        assert (client.stdout.read(), client.wait(60)) == ("", 0)
     assert set(answers) == {1, 2, 3}
     assert "cursor" in json.dumps(answers[2]["result"])
     with served.owner() as owner:

@@ -7,6 +7,7 @@ reversed, JSON-escaped, URL-escaped; all of them again inside gzip and zlib stre
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import json
 import re
@@ -75,7 +76,9 @@ def scan_folders(folders: Iterable[Path], canaries: Mapping[str, str | bytes]) -
             leaks += [Leak(name, f"file name, {form}", path) for name, form in names]
             if path.is_symlink() or not path.is_file():
                 continue
-            leaks += [Leak(n, form, path) for n, form in scan_bytes(path.read_bytes(), canaries)]
+            with contextlib.suppress(FileNotFoundError):  # renamed or removed meanwhile
+                data = path.read_bytes()
+                leaks += [Leak(n, form, path) for n, form in scan_bytes(data, canaries)]
     return leaks
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import stat
@@ -26,6 +27,7 @@ from urllib.parse import urlencode, urlsplit
 import psutil
 
 START_SECONDS = 60.0
+EPHEMERAL_PORTS_FROM = 32_768  # Linux; elsewhere they begin higher
 PASSED_ON = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "COVERAGE_PROCESS_START", "TMPDIR")
 
 
@@ -324,6 +326,13 @@ class SandboxDaemon:
         assert self.process is not None
         self.process.send_signal(number)
 
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Inside, no thread of it runs: what is copied now is of one moment."""
+        assert self.process is not None
+        with frozen(self.process.pid):
+            yield
+
     def kill(self) -> None:
         """kill -9 and reap."""
         assert self.process is not None
@@ -399,10 +408,31 @@ def running(home: Path, *options: str, **environment: str) -> Iterator[SandboxDa
         yield daemon.init().start()
 
 
+@contextlib.contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Stop a process and wait until each of its threads stands: one may still end a system call."""
+
+    def stands() -> bool:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended
+            said = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+            return all(line.rpartition(")")[2].split()[0] == "T" for line in said)
+        return False
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(stands, 20, "every thread stands", 0.001)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Of those that the system gives to nobody by itself, so that it stays unused."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, EPHEMERAL_PORTS_FROM)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def is_alive(pid: int) -> bool:

@@ -154,8 +154,8 @@ def ask_line(question: str) -> str:
     """One visible line from the terminal."""
     if not has_terminal():
         raise NoTerminal("There is no terminal to ask on.", hint="Run this on a terminal.")
-    print(question, end="", file=sys.stderr, flush=True)
     try:
+        print(question, end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
     except KeyboardInterrupt:
         raise StoppedAsking("Stopped.") from None
