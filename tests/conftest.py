@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from short_folder import short_folder
 
 if TYPE_CHECKING:
@@ -40,12 +41,23 @@ def pytest_report_header() -> list[str]:
     return [f"sqlite {dbapi2.sqlite_version}, sqlcipher {cipher}, embeddings {embed}"]
 
 
-def pytest_configure() -> None:
-    """Interrupts work, also in a run that a shell put into the background or under nohup."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Interrupts work, also in a run that a shell put into the background or under nohup.
+
+    Properties are tried on the same examples in every run, however slow the machine is just then;
+    ``--thorough`` draws others each time.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hangup = getattr(signal, "SIGHUP", None)
     if hangup is not None:
         signal.signal(hangup, signal.SIG_DFL)
+    settings.register_profile(
+        "memlocket",
+        deadline=None,
+        derandomize=not config.getoption("--thorough"),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("memlocket")
 
 
 @pytest.hookimpl(wrapper=True)
