@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import pty
@@ -35,11 +36,15 @@ class Terminal:
             start_new_session=True,
         )
         os.close(slave)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.screen = ""
         self._read_to = 0
 
     def expect(self, pattern: str) -> re.Match[str]:
-        """Wait for a pattern after what the last one matched."""
+        """Wait for a pattern after what the last one matched.
+
+        Reads end anywhere: a pattern for something of any length has to name what follows it.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             if match := re.compile(pattern).search(self.screen, self._read_to):
@@ -69,7 +74,11 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:  # the other side is closed
             return False
-        self.screen += data.decode("utf-8", "replace").replace("\r\n", "\n")
+        shown = self._decoder.decode(data)
+        if self.screen.endswith("\r") and shown.startswith("\n"):  # a read ends anywhere
+            self.screen = self.screen[:-1]
+            self._read_to = min(self._read_to, len(self.screen))
+        self.screen += shown.replace("\r\n", "\n")
         return bool(data)
 
     def __enter__(self) -> Terminal:
