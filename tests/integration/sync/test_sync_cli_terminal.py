@@ -104,6 +104,7 @@ def test_setup_and_enrolment_on_terminals(
     }
 
 
+@pytest.mark.timeout(180)
 def test_only_the_owner_reaches_sync(tmp_path: Path) -> None:
     with SandboxDaemon(tmp_path / "desk", ("--no-embeddings",)) as desk:
         desk.init().start()

@@ -18,7 +18,7 @@ from sync_server import ServerProcess
 
 PASSPHRASE = "walnut orbit cactus lantern meadow pixel"
 NEW_PASSPHRASE = "harbor violet magnet ribbon tundra echo"
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 @dataclasses.dataclass
