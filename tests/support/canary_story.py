@@ -25,7 +25,7 @@ from memory_manager.vault.recovery_words import entropy_of
 from memory_manager.vault.slot_files import read_slot_file
 
 PASSPHRASE = "walnut orbit cactus lantern meadow pixel"
-SECONDS = 40.0
+SECONDS = 60.0
 FIELDS = (
     "content", "path", "bucket", "scope", "source", "metadata value", "metadata key", "tag",
     "provenance", "semantic key", "edited", "deleted", "forgotten", "redacted", "replacement",

@@ -1,7 +1,8 @@
 """A server process that pushes to its storage and says what was acknowledged, until it is killed.
 
 Arguments: kind, place, seed of the vault, devices of it, numbers of those that push here, batches.
-Every line on standard output is one acknowledged push: device number, seq, n, G in hex.
+It says ``ready`` and begins when its standard input ends. Every further line on standard output is
+one acknowledged push: device number, seq, n, G in hex.
 """
 
 from __future__ import annotations
@@ -35,9 +36,20 @@ def start_child(
     numbers = ",".join(map(str, pushing))
     return subprocess.Popen(
         [sys.executable, __file__, kind, place, seed, str(devices), numbers, str(batches)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def let_go(children: Sequence[subprocess.Popen[str]]) -> None:
+    """They all begin once the last of them is ready."""
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.close()
 
 
 def read_line(line: str) -> Acknowledged:
@@ -61,6 +73,8 @@ async def main(kind: str, place: str, seed: str, devices: str, who: str, batches
         stored = (await vault.pull(storage)).rows
         for device in vault.devices:
             device.own = [row for row in stored if row.entry.device == device.keys.id]
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
         async with asyncio.TaskGroup() as group:
             for number in who.split(","):
                 group.create_task(push(storage, vault, int(number), int(batches)))

@@ -45,8 +45,9 @@ from memory_manager.vault.transaction import Transaction
 FAR = 1e9
 QUIET = Pace(first=FAR, poll=FAR, debounce=FAR, apart=0.0, listens=False)
 EAGER = Pace(first=0.0, poll=300.0, debounce=0.01, apart=0.02)
-LIMITS = Limits(connect_seconds=3.0, read_seconds=5.0, total_seconds=15.0)
-DEADLINE_SECONDS = 20.0
+LIMITS = Limits(connect_seconds=10.0, read_seconds=30.0, total_seconds=50.0)
+"""An honest server is never so late, however much else the machine has to do."""
+DEADLINE_SECONDS = 40.0
 MARK = 1
 """The founder's first row names the roster, and the founder."""
 

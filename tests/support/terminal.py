@@ -43,7 +43,10 @@ class Terminal:
         self._held = ""
 
     def expect(self, pattern: str) -> re.Match[str]:
-        """Wait for a pattern after what the last one matched."""
+        """Wait for a pattern after what the last one matched.
+
+        Reads end anywhere: a pattern for something of any length has to name what follows it.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             if match := re.compile(pattern).search(self.screen, self._read_to):

@@ -23,6 +23,7 @@ PUSH = "POST /v1/log/push"
 
 @pytest.mark.embed
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_no_vector_of_a_memory_leaves_the_machine(minilm: PreparedModel, tmp_path: Path) -> None:
     """The real vectors of the vault, with the texts they belong to, on every connection."""
     (tmp_path / "server").mkdir(mode=0o700)

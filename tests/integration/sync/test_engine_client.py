@@ -34,7 +34,8 @@ from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.framing import MAX_PULL_BYTES
 from memory_manager.vault.device_key import DeviceKey
 
-QUICK = Limits(connect_seconds=2.0, read_seconds=0.3, total_seconds=0.6)
+QUICK = Limits(connect_seconds=4.0, read_seconds=1.5, total_seconds=3.0)
+"""Long enough for an honest answer on a machine that is busy."""
 
 
 def secrets_of(keys: Keys) -> DeviceSecrets:
@@ -203,7 +204,7 @@ async def _slow_loris(call: Call) -> web.StreamResponse:
     response.content_length = 10_000
     await response.prepare(call.request)
     with contextlib.suppress(ConnectionError):
-        for _ in range(100):
+        for _ in range(400):
             await response.write(b"M")
             await asyncio.sleep(0.05)
     return response
@@ -232,7 +233,7 @@ async def test_what_is_no_answer_is_no_answer(
     begun = time.monotonic()
     with pytest.raises(SyncUnreachable):
         await client.pull(0)
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - begun < 10.0
     stand.proxy.rule = None
     assert (await client.pull(0)).tip.value.n == 0
 
@@ -292,7 +293,7 @@ async def test_pokes_and_long_polls_tell_that_the_log_went_on(stand: Stand) -> N
     client.identify(stand.founded.vault, secrets_of(stand.founded.first), stand.key)
     stand.clients.append(client)
     try:
-        async with client.pokes() as hints, asyncio.timeout(5):
+        async with client.pokes() as hints, asyncio.timeout(20):
             async for n in hints:
                 assert n == 0
                 break

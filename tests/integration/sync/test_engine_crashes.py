@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from sync_devices import EAGER, MARK, Devices, SyncDevice
+from sync_devices import EAGER, LIMITS, MARK, Devices, SyncDevice
 from sync_proxy import PULL, PUSH, Answer, Call, SyncProxy, refusal
 from sync_server import server_in_process
 
@@ -24,7 +24,11 @@ from memory_manager.sync.engine.transport import Limits
 from memory_manager.sync.server.running import RunningServer
 
 SUPPORT = Path(__file__).resolve().parent.parent.parent / "support"
-CHILD_SECONDS = 60.0
+CHILD_SECONDS = 120.0
+IMPATIENT = Limits(connect_seconds=4.0, read_seconds=2.0, total_seconds=4.0)
+"""An answer that never comes costs each test one of these."""
+
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -124,7 +128,7 @@ async def test_two_processes_over_one_outbox_are_one_push_in_the_log(
             if proxy.count(f"POST {PUSH}") > 1:
                 arrived.set()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(4.0):
+                async with asyncio.timeout(LIMITS.read_seconds / 2):
                     await arrived.wait()
 
     proxy.rule = together
@@ -216,7 +220,7 @@ async def test_trouble_on_the_way_changes_nothing_and_passes(
     trouble: Callable[[Call], Awaitable[Any]],
 ) -> None:
     """T14."""
-    made.limits = Limits(connect_seconds=2.0, read_seconds=1.0, total_seconds=2.0)
+    made.limits = IMPATIENT
     one = await made.found(server, proxy.url, EAGER)
     await one.until(lambda said: said["state"] == "ok")
     held = await one.verified()
@@ -236,7 +240,7 @@ async def test_a_reply_that_never_comes_needs_no_second_push(
     server: RunningServer, proxy: SyncProxy, made: Devices
 ) -> None:
     """T14: the rows are on the server; the next pull says so."""
-    made.limits = Limits(connect_seconds=2.0, read_seconds=1.0, total_seconds=2.0)
+    made.limits = IMPATIENT
     one = await made.found(server, proxy.url, EAGER)
     await one.until(lambda said: said["state"] == "ok" and said["outbox"] == 0)
     proxy.calls.clear()

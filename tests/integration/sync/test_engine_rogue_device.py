@@ -105,6 +105,11 @@ def _set(offset: int, value: int) -> Callable[[bytes], bytes]:
     return lambda raw: raw[:offset] + bytes([value]) + raw[offset + 1 :]
 
 
+def _flip(offset: int) -> Callable[[bytes], bytes]:
+    """For octets that are random, which might be any value already."""
+    return lambda raw: _set(offset, raw[offset] ^ 1)(raw)
+
+
 def _padding(body: bytes) -> bytes:
     return body[:128] + (300).to_bytes(4, "big") + body[132:]
 
@@ -129,14 +134,14 @@ UNKNOWN_EPOCH = EpochKey(7, labels.wrapping_key(bytes(range(32))))
         pytest.param({"body": _huge}, "ROW_FORMAT", True, id="T29 length bomb"),
         pytest.param({"vault": b"v" * 16}, "ROW_FORMAT", True, id="T30 row of another vault"),
         pytest.param({"dot": Dot(b"d" * 16, 1)}, "ROW_FORMAT", True, id="T26 dot of another"),
-        pytest.param({"body": _set(300, 1)}, "ROW_AUTH", False, id="T29 ciphertext"),
-        pytest.param({"body": _set(96, 1)}, "ROW_AUTH", False, id="T26 commitment"),
+        pytest.param({"body": _flip(300)}, "ROW_AUTH", False, id="T29 ciphertext"),
+        pytest.param({"body": _flip(96)}, "ROW_AUTH", False, id="T26 commitment"),
         pytest.param({"payload": b'{"kind":"tombstone"}'}, "ROW_AUTH", False, id="payload"),
         pytest.param({"payload": b"\xff" * 10}, "ROW_AUTH", False, id="payload is no JSON"),
         pytest.param({"under": OTHER}, "WRONG_KEY", False, id="T28 wrong key id"),
         pytest.param({"under": UNKNOWN_EPOCH}, "WAITING_KEY", False, id="T28 unknown epoch"),
         pytest.param({"wrap": _set(3, 9)}, "WAITING_KEY", False, id="T28 epoch number changed"),
-        pytest.param({"wrap": _set(60, 1)}, "ROW_AUTH", False, id="T26 wrap changed"),
+        pytest.param({"wrap": _flip(60)}, "ROW_AUTH", False, id="T26 wrap changed"),
     ],
 )
 async def test_a_row_that_cannot_be_is_quarantined_and_the_next_goes_on(

@@ -138,7 +138,9 @@ def test_kill_nine_neither_forks_nor_forgets(tmp_path: Path, thorough: bool) -> 
     device.close()
     acknowledged: dict[str, int] = {}
     pages = 0
-    for seed in range(60 if thorough else 3):
+    for seed in range(60):
+        if not thorough and seed >= 3 and acknowledged and pages:  # a busy machine may need more
+            break
         for line in run_and_kill(tmp_path, seed, rng.uniform(0.05, 0.6)):
             kind, *rest = line.split(" ")
             if kind == "ack":

@@ -152,6 +152,8 @@ async def test_lost_connections_are_made_again_and_nothing_acknowledged_is_lost(
         vault = await pushed_vault(here, "lost")
         async with asyncio.timeout(POKE_SECONDS), asyncio.TaskGroup() as group:
             waiter = group.create_task(there.wait_beyond(vault.id, 2, 55.0))
+            for _ in range(10):  # it has looked by then, and waits
+                await there.vault(vault.id)
             await asyncio.to_thread(
                 postgres_server.sql,
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from storage_child import Acknowledged, read_line, start_child
+from storage_child import Acknowledged, let_go, read_line, start_child
 from stored_vault import StoredVault, head_of, opener
 
 pytestmark = pytest.mark.timeout(900)  # with the full counts
@@ -67,6 +67,7 @@ async def test_a_killed_server_loses_no_acknowledged_push(
     said: list[Acknowledged] = []
     for _ in range(50 if thorough else 2):
         child = start_child(kind, place, seed, DEVICES, range(DEVICES), 1_000)
+        let_go([child])
         round_said = read_all(child, chance.randrange(5, 60))
         assert child.returncode == -9  # in the middle of its pushes
         said += round_said
@@ -85,6 +86,7 @@ async def test_several_servers_on_one_database_make_one_log(
         start_child("postgres", place, "several", DEVICES, pushing, batches)
         for pushing in ((0, 1), (2, 3))
     ]
+    let_go(children)
     said = [each for child in children for each in read_all(child)]
     assert [child.returncode for child in children] == [0, 0]
     assert len(said) == DEVICES * batches

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sync_world import Device, Founded, Server
 
@@ -59,11 +62,18 @@ def test_cut_or_longer_messages_are_refused(push_end: int, page_end: int, more: 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=600))
-def test_arbitrary_bytes_are_refused(data: bytes) -> None:
-    for magic, unpack in ((b"MLKP", unpack_push), (b"MLKQ", unpack_page)):
+@example(bytes(188))  # zeros as long as a push, and as a page, that has no rows
+@example(bytes(216))
+def test_arbitrary_bytes_are_refused_or_say_that_there_are_no_rows(data: bytes) -> None:
+    kinds: tuple[tuple[bytes, Callable[[bytes], Any], Callable[[Any], bytes]], ...] = (
+        (b"MLKP", unpack_push, pack_push),
+        (b"MLKQ", unpack_page, pack_page),
+    )
+    for magic, unpack, pack in kinds:
         for head in (b"", magic + b"\x01\x00\x00\x00"):
-            with pytest.raises(MalformedMessage):
-                unpack(head + data)
+            with contextlib.suppress(MalformedMessage):
+                message = unpack(head + data)
+                assert (message.rows, pack(message)) == ((), head + data)
 
 
 @pytest.mark.parametrize("count", [4, 257, 2**32 - 1])
