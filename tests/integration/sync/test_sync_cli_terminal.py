@@ -61,7 +61,7 @@ def test_setup_and_enrolment_on_terminals(
     assert "On your recovery sheet" in setup.screen
 
     join = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)
-    text = join.expect(r"(mlk1:[\w-]+)")[1]
+    text = join.expect(r"(mlk1:[\w-]+)\s")[1]
     assert "█▀▀▀▀▀▀▀█" in join.screen  # the corners of the picture
     approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
     approve.expect("mlk1")
@@ -78,7 +78,7 @@ def test_setup_and_enrolment_on_terminals(
     assert join.wait() == 16
     assert "was asked and declined" in join.screen
     again = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)
-    text = again.expect(r"(mlk1:[\w-]+)")[1]
+    text = again.expect(r"(mlk1:[\w-]+)\s")[1]
     approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
     approve.expect("mlk1")
     approve.type(text)
