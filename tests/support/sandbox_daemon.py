@@ -11,6 +11,7 @@ import dataclasses
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import stat
@@ -400,9 +401,15 @@ def running(home: Path, *options: str, **environment: str) -> Iterator[SandboxDa
 
 
 def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that the system gives to no connection by itself before its user has bound it."""
+    given_from = 32_768
+    with contextlib.suppress(OSError):
+        given_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(max(1_024, given_from - 10_000), given_from)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def is_alive(pid: int) -> bool:
