@@ -16,6 +16,12 @@ from secrets_generator_harmless import categories
 from secrets_generator_sets import format_count
 
 FIXED_SEED = "public"
+# a single text of thousands fails these: asserted on fixed seeds; of a seed that nobody has seen
+# they are printed, and asserted with --thorough, but for leaks of rows
+ONE_TEXT_DECIDES = (
+    "worst vendor family", "high risk removed", "high risk told as such", "idempotent",
+    "  in hashes, ids, marks, ...", "row leaks",
+)  # fmt: skip
 
 
 def _day() -> str:
@@ -23,9 +29,12 @@ def _day() -> str:
 
 
 def _passed(verdict: Verdict, *, printed_only: tuple[str, ...] = ()) -> None:
-    gates = [gate for gate in verdict.gates() if gate.name not in printed_only]
-    failed = [gate.line() for gate in gates if not gate.passed]
-    assert not failed, "\n".join([verdict.findings()[:6_000], *failed])
+    below = [gate for gate in verdict.gates() if not gate.passed]
+    failed = [gate.line() for gate in below if gate.name not in printed_only]
+    told = "\n".join([verdict.findings()[:6_000], *failed])
+    if below and not failed:
+        print(told)
+    assert not failed, told
 
 
 def test_the_sets_are_as_broad_as_the_contract_asks() -> None:
@@ -40,14 +49,11 @@ def test_the_gates_hold_on_a_thin_set() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [FIXED_SEED, "second", "third"])
+@pytest.mark.parametrize("seed", [FIXED_SEED, "second"])
 def test_the_gates_hold_on_fixed_seeds(seed: str) -> None:
     _passed(judge(seed, 0.3))
 
 
 @pytest.mark.slow
 def test_the_gates_hold_on_the_seed_of_the_day(thorough: bool) -> None:
-    # zero leaks are asserted on fixed seeds; on one that nobody has seen a leak is printed
-    if not thorough:
-        pytest.skip("run with --thorough: no day's values decide about a change")
-    _passed(judge(_day(), 0.3), printed_only=("row leaks",))
+    _passed(judge(_day(), 0.3), printed_only=("row leaks",) if thorough else ONE_TEXT_DECIDES)
