@@ -148,6 +148,7 @@ def test_a_second_daemon_names_the_first_and_exits_3(sandbox: SandboxDaemon) -> 
             assert owner.get("/v1/status").status == 200
 
 
+@pytest.mark.timeout(240)
 def test_of_three_at_once_exactly_one_wins(sandbox: SandboxDaemon) -> None:
     for _ in range(3):
         _race(sandbox)

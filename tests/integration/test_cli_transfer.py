@@ -14,6 +14,8 @@ from terminal import Terminal
 
 from memory_manager.vault.rows import RecordKind
 
+pytestmark = pytest.mark.timeout(240)  # up to four daemons in one test
+
 PASSPHRASE = "cobalt heron " + "violin ledger summit crane"
 
 

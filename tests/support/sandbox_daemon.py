@@ -27,6 +27,7 @@ from urllib.parse import urlencode, urlsplit
 import psutil
 
 START_SECONDS = 60.0
+KEPT_SECONDS = 30.0  # the daemon ends a connection on which nothing was asked for 75
 EPHEMERAL_PORTS_FROM = 32_768  # Linux; elsewhere they begin higher
 PASSED_ON = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "COVERAGE_PROCESS_START", "TMPDIR")
 
@@ -50,7 +51,9 @@ class Answer:
 
 
 class Wire:
-    """One keep-alive connection with one credential; reopened after a lost one, never retried."""
+    """One keep-alive connection with one credential; reopened after a lost or a long silent one,
+    never retried.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Wire:
             self._connection = http.client.HTTPConnection(
                 str(target.hostname), target.port, timeout=timeout
             )
+        self._used = time.monotonic()
         self.headers: dict[str, str] = {}
         if token is not None:
             self.headers["Authorization"] = f"Bearer {token}"
@@ -104,12 +108,16 @@ class Wire:
             data = json.dumps(body).encode()
         if data is not None:
             extra.setdefault("Content-Type", "application/json")
+        if time.monotonic() - self._used > KEPT_SECONDS:
+            self._connection.close()
         try:
             self._connection.request(method, path, body=data, headers={**self.headers, **extra})
             return Answer(self._connection.getresponse())
         except BaseException:
             self._connection.close()
             raise
+        finally:
+            self._used = time.monotonic()
 
     def get(self, path: str, /, **query: object) -> Answer:
         return self.send("GET", path, **query)
