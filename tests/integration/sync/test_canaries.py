@@ -42,7 +42,7 @@ from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.envelope import padme
 from memory_manager.sync.wire.framing import LogRow, unpack_page, unpack_push
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BODY_OVERHEAD = 172
 PUSH, PULL, INDEX_ROWS = "POST /v1/log/push", "GET /v1/log/pull", "POST /v1/index/rows"
 SESSION, VAULTS = "POST /v1/auth/session", "POST /v1/vaults"

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from ledger_world import LedgerDevice
 from sync_load import PAGE_ROWS, founder, members
 
@@ -130,6 +131,7 @@ def check_others(device: LedgerDevice) -> None:
     assert live == min(found.n, FOREIGN_RECORDS)
 
 
+@pytest.mark.timeout(600)
 def test_kill_nine_neither_forks_nor_forgets(tmp_path: Path, thorough: bool) -> None:
     rng = random.Random(5)
     device = founder(tmp_path)
