@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,25 @@ def test_locomo_by_category_with_nothing_kept_or_shown(
     assert list((tmp_path / "t").iterdir()) == []
     assert not outside.home.exists()
     assert file.read_bytes() == before
+
+
+def test_the_start_is_measured_on_the_filled_vault(outside: SandboxDaemon, tmp_path: Path) -> None:
+    """The daemon that took the records in began with an empty one; a second tells of its start."""
+    seen: set[int] = set()
+    with subprocess.Popen(
+        [*COMMAND, "bench", "--locomo", str(locomo_file(tmp_path)), "--no-embeddings", "--json"],
+        env=outside.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while process.poll() is None:
+            for discovery in (tmp_path / "t").glob("memlocket-bench-*/run/daemon.json"):
+                with contextlib.suppress(OSError, ValueError):
+                    seen.add(int(json.loads(discovery.read_bytes())["pid"]))
+            time.sleep(0.005)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["footprint"]["start"]["words_ms"] > 0
+    assert len(seen) == 2
 
 
 def test_peers_are_measured_inside_the_space_of_their_question(
