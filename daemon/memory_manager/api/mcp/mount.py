@@ -139,7 +139,7 @@ class McpMount:
 def _load(daemon: Daemon) -> StreamableHTTPSessionManager:
     """On a thread: the import takes about a second and 40 MB."""
     collects = gc.isenabled()
-    gc.disable()  # nothing of what is made here is garbage; looking for it costs a fifth
+    gc.disable()  # nothing of what is made here is garbage; looking for it costs a tenth and more
     try:
         from memory_manager.api.mcp.server import build_manager
     finally:
