@@ -63,6 +63,7 @@ def measure_http(folder: Path, rows: int, options: argparse.Namespace) -> dict[s
         report["after_queries"] = http_speed.footprint(daemon, total)
         report["start"] = http_speed.start_speed(daemon, token, queries, options.starts, meaning)
         report["after_start"] = http_speed.footprint(daemon, total)
+        report["mcp_after_start"] = http_speed.mcp_speed(daemon, token, options.starts)
         report["unlock"] = http_speed.unlock_speed(daemon, token, "plinth orchid 7731 ferrous kite")
         daemon.stop()
         if "words" in options.parts:

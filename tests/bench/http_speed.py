@@ -155,6 +155,37 @@ def start_speed(
     }
 
 
+def mcp_speed(daemon: SandboxDaemon, token: str, repeats: int) -> dict[str, object]:
+    """The first requests over MCP after a start: opening, and a call that needs the library."""
+    seconds: dict[str, list[float]] = {"initialize": [], "tools_list": [], "first_call": []}
+    rss: list[tuple[float, float]] = []
+    client = {"name": "bench", "version": "1"}
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    for _ in range(repeats):
+        daemon.stop()
+        daemon.start()
+        assert daemon.process is not None
+        own = ProcessCost([psutil.Process(daemon.process.pid)])
+        before = own.rss_mb()
+        with daemon.wire(token) as wire:
+            for name, method, params in (
+                ("initialize", "initialize", initialize),
+                ("tools_list", "tools/list", {}),
+                ("first_call", "tools/call", {"name": "get_mcp_identity", "arguments": {}}),
+            ):
+                message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                begun = time.perf_counter()
+                answer = wire.post("/mcp", message)
+                seconds[name].append(time.perf_counter() - begun)
+                assert "result" in answer.json, answer.body[:500]
+        rss.append((before, own.rss_mb()))
+    return {
+        **{f"{name}_ms": percentile(values, 0.5) * 1000 for name, values in seconds.items()},
+        "rss_before_mb": percentile([x[0] for x in rss], 0.5),
+        "rss_after_mb": percentile([x[1] for x in rss], 0.5),
+    }
+
+
 def ready_durations(daemon: SandboxDaemon) -> list[float]:
     """What the daemon says of its own start: from the first statement to open doors."""
     lines = (daemon.home / "log" / "daemon.log").read_text().splitlines()

@@ -22,6 +22,9 @@ def test_bench_of_a_small_vault(tmp_path: Path) -> None:
     assert isinstance(figures, dict)
     assert figures["http"]["recall"]["search"].count == 20
     assert figures["http"]["after_start"]["bytes_per_memory"] > 100
+    mcp = figures["http"]["mcp_after_start"]
+    assert mcp["initialize_ms"] * 3 < mcp["first_call_ms"]  # opening does not load the library
+    assert mcp["rss_after_mb"] > mcp["rss_before_mb"] + 10
 
 
 def test_encryption_costs_a_bounded_factor(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from sandbox_daemon import COMMAND, SandboxDaemon, is_alive, wait_until
 
 FIGURES = {f"{kind}@{k}" for kind in ("hit", "recall") for k in (1, 5, 10)} | {"mrr", "ndcg@10"}
+SPEED = {"wall_ms_p50", "wall_ms_p95", "cpu_ms_per_query"}
 BIRD = "The heron built its nest beside the mill."
 
 
@@ -68,7 +71,10 @@ def test_locomo_by_category_with_nothing_kept_or_shown(
     assert (report["records"], report["questions"], report["memories"]) == (4, 4, 4)
     assert set(report["systems"]) == {"words (BM25)"}
     overall = report["systems"]["words (BM25)"]
-    assert set(overall) == FIGURES
+    assert set(overall) == FIGURES | SPEED
+    start = report["footprint"]["start"]
+    assert start["words_ms"] >= start["doors_ms"] > 0
+    assert start["vectors_ms"] is None
     assert overall["hit@1"] == 1.0
     assert overall["recall@10"] == 0.75  # half of the evidence has none of the words
     groups = report["groups"]
@@ -88,6 +94,36 @@ def test_locomo_by_category_with_nothing_kept_or_shown(
     assert list((tmp_path / "t").iterdir()) == []
     assert not outside.home.exists()
     assert file.read_bytes() == before
+
+
+def test_the_start_is_measured_on_the_filled_vault(outside: SandboxDaemon, tmp_path: Path) -> None:
+    """The daemon that took the records in began with an empty one; a second tells of its start."""
+    seen: set[int] = set()
+    with subprocess.Popen(
+        [*COMMAND, "bench", "--locomo", str(locomo_file(tmp_path)), "--no-embeddings", "--json"],
+        env=outside.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while process.poll() is None:
+            for discovery in (tmp_path / "t").glob("memlocket-bench-*/run/daemon.json"):
+                with contextlib.suppress(OSError, ValueError):
+                    seen.add(int(json.loads(discovery.read_bytes())["pid"]))
+            time.sleep(0.005)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["footprint"]["start"]["words_ms"] > 0
+    assert len(seen) == 2
+
+
+def test_peers_are_measured_inside_the_space_of_their_question(
+    outside: SandboxDaemon, tmp_path: Path
+) -> None:
+    """The same text stands in both conversations: without its scope the other one would count."""
+    asked = ("--locomo", str(locomo_file(tmp_path)), "--no-embeddings", "--peer", "--json")
+    report = json.loads(outside.cli("bench", *asked).stdout)
+    assert set(report["systems"]) == {"words (BM25)", "naive words (FTS5 OR)"}
+    naive = report["groups"]["single-hop"]["systems"]["naive words (FTS5 OR)"]
+    assert naive["hit@1"] == 1.0
 
 
 def test_miracl_without_a_prepared_model_says_so(outside: SandboxDaemon, tmp_path: Path) -> None:

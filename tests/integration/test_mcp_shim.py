@@ -93,8 +93,9 @@ def user() -> Iterator[SandboxDaemon]:
         with running(data, **variables) as daemon:
             daemon.cli("connect", "generic", "--yes")
             assert daemon.discovery["socket"].startswith(str(runtime))
-            with shim(poor(home)) as started:  # the first request of a daemon loads its MCP library
-                assert started.ask("ping")["result"] == {}
+            with shim(poor(home)) as started:  # the first call waits for the daemon's MCP library
+                asked = {"name": "get_mcp_identity", "arguments": {}}
+                assert started.ask("tools/call", asked)["result"]
             yield daemon
 
 

@@ -16,7 +16,7 @@ from memory_manager.api.spans import recent_span_ms
 from memory_manager.base.errors import NotFound
 from memory_manager.base.identifiers import MemoryId, memory_id_bytes
 from memory_manager.base.path_filter import parse_path_filter
-from memory_manager.recall.requests import SearchRequest, TimeOrder
+from memory_manager.recall.requests import Leg, SearchRequest, TimeOrder
 from memory_manager.vault.filters import RowFilter, TimeAxis
 from memory_manager.vault.prepared_version import MAX_PATH_CHARACTERS, MAX_REASON_CHARACTERS
 from memory_manager.vault.rows import (
@@ -43,6 +43,7 @@ AUTO: Final = "auto"
 _TYPES: Final[Mapping[str, MemoryType]] = {kind.value: kind for kind in MemoryType}
 _TYPES_OR_AUTO: Final[Mapping[str, MemoryType | None]] = {**_TYPES, AUTO: None}
 _ORDERS: Final = {order.value: order for order in TimeOrder}
+_LEGS: Final = {leg.value: leg for leg in Leg}
 _SPLIT_AXIS: Final = "split_filter_created_order_updated"
 _AXES: Final = {"created_at": False, "updated_at": True, _SPLIT_AXIS: True}
 _ACTIVITY_LOG: Final = "activity_log"
@@ -241,6 +242,7 @@ def _search(
         activity_log=activity_log,
         prefer_working=fields.flag("prefer_working", default=prefer_working),
         explain=fields.flag("explain"),
+        leg=fields.choice("leg", _LEGS),
         hypothetical_answer=fields.text("hypothetical_answer", limit=None),
         score_threshold=fields.number("threshold", 0, 1),
         recent_span_ms=_span(fields, query),

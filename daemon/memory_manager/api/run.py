@@ -181,6 +181,7 @@ class _Run:
         return tuple(places)
 
     def _ready(self, daemon: Daemon, doors: Doors) -> None:
+        daemon.start_times.doors_are_open()
         self._notifier.ready()
         log_event(
             _log,

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_manager.cli import process_figures
 from memory_manager.cli.arguments import Commands, add_command, positive
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, FileProblem, Usage
-from memory_manager.cli.output import counted, facts, size, table
+from memory_manager.cli.output import counted, facts, table
 
 if TYPE_CHECKING:
     from memory_manager.cli.bench_labelled import LabelledReport
@@ -51,7 +52,11 @@ def register(commands: Commands, shared: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-embeddings", action="store_true", help="words only; with a labelled set"
     )
-    parser.add_argument("--peer", action="store_true", help="also plain rank fusion (RRF, k = 60)")
+    parser.add_argument(
+        "--peer",
+        action="store_true",
+        help="also a naive full-text index and plain rank fusion (RRF, k = 60)",
+    )
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -87,18 +92,22 @@ def _run_own(arguments: argparse.Namespace, context: Context) -> int:
     from memory_manager.cli import bench_questions, bench_run
 
     with context.client() as client:
+        rows: Sequence[Mapping[str, object]] = ()
+        if arguments.questions is None or arguments.peer:
+            with context.console.progress("reading", None, "memories") as advance:
+                rows = bench_questions.all_rows(client, advance)
         if arguments.questions is not None:
             questions = _read_questions(arguments.questions)
         else:
-            with context.console.progress("reading", None, "memories") as advance:
-                rows = bench_questions.all_rows(client, advance)
             questions = bench_questions.make_questions(
                 rows, arguments.count or DEFAULT_QUESTIONS, arguments.seed or 0
             )
         if not questions:
             raise Usage("There is nothing to ask about: too few memories, or an empty file.")
-        with context.console.progress("asking", 2 * len(questions), "questions") as advance:
-            report = bench_run.measure(client, questions, peer=arguments.peer, advance=advance)
+        naive = bench_questions.naive_index(rows) if arguments.peer else None
+        asked = bench_run.PASSES * len(questions)
+        with context.console.progress("asking", asked, "questions") as advance:
+            report = bench_run.measure(client, questions, naive=naive, advance=advance)
     synthetic = arguments.questions is None
     context.console.result(report.as_json(synthetic=synthetic), _text(report, synthetic=synthetic))
     return EXIT_OK
@@ -125,7 +134,7 @@ def _text(report: BenchReport, *, synthetic: bool) -> str:
     questions = f"{report.questions}{' (synthetic)' if synthetic else ''}"
     advice = f"\n\n{report.advice}" if report.advice else ""
     about = facts([("questions", questions), *_about(report)])
-    return f"{_figures([('', report.systems)])}\n\n{about}{advice}"
+    return f"{_figures([('', report.systems)])}\n\n{_speeds(report)}\n\n{about}{advice}"
 
 
 def _labelled_text(found: LabelledReport) -> str:
@@ -148,7 +157,7 @@ def _labelled_text(found: LabelledReport) -> str:
     )
     whole = (f"all ({report.questions})", report.systems)
     advice = f"\n\n{report.advice}" if report.advice else ""
-    return f"{_figures([whole, *groups])}\n\n{about}{advice}"
+    return f"{_figures([whole, *groups])}\n\n{_speeds(report)}\n\n{about}{advice}"
 
 
 def _figures(parts: Sequence[tuple[str, Mapping[str, Quality]]]) -> str:
@@ -172,17 +181,24 @@ def _figures(parts: Sequence[tuple[str, Mapping[str, Quality]]]) -> str:
     return table(("QUESTIONS", *header) if named else header, rows)
 
 
+def _speeds(report: BenchReport) -> str:
+    """Milliseconds of a question; the service's own clock is not asked."""
+    rows = [
+        (name, f"{speed.wall_ms_p50:.1f}", f"{speed.wall_ms_p95:.1f}", _cpu(speed.cpu_ms_per_query))
+        for name, speed in report.speeds.items()
+    ]
+    return table(("SYSTEM", "P50 MS", "P95 MS", "CPU MS"), rows)
+
+
+def _cpu(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:.1f}"
+
+
 def _about(report: BenchReport) -> list[tuple[str, object]]:
     return [
         ("memories", report.memories),
         ("model", report.model_key or "none: words only"),
-        ("wall time", f"p50 {report.wall_ms_p50:.1f} ms, p95 {report.wall_ms_p95:.1f} ms"),
-        ("processor time", _cpu(report.cpu_ms_per_query)),
-        ("daemon memory", size(report.daemon_rss_bytes)),
-        ("worker memory", size(report.worker_rss_bytes) or None),
+        *report.footprint.facts(),
+        ("processor", process_figures.processor_name()),
         ("load", f"{os.getloadavg()[0]:.2f} on {os.cpu_count()} cores"),
     ]
-
-
-def _cpu(figure: float | None) -> str | None:
-    return None if figure is None else f"{figure:.1f} ms a query, daemon and worker together"

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import cast
 
 from memory_manager.cli import bench_run
+from memory_manager.cli.bench_footprint import Numbers, read_footprint
+from memory_manager.cli.bench_naive import NaiveWords
 from memory_manager.cli.bench_run import BenchReport
 from memory_manager.cli.errors import BenchStalled, RecordsRefused
 from memory_manager.cli.labelled_sets import LabelledSet
@@ -65,20 +67,25 @@ def measure_set(
     ``models`` None means words only. Raises BenchStalled, RecordsRefused, StartFailed.
     """
     options = () if models is not None else ("--no-embeddings",)
-    with (
-        temporary_daemon(environ, "bench", models=models, options=options) as daemon,
-        connect_as_owner(daemon.environ) as client,
-    ):
-        count = len(labelled.records)
-        with console.progress("storing", count, labelled.granularity + "s") as advance:
-            _store(client, labelled, advance)
-        embeddings = "off"
-        if models is not None:
-            with console.progress("embedding", count, labelled.granularity + "s") as advance:
-                embeddings = _wait_for_embeddings(client, count, advance)
-        asked = 2 * len(labelled.questions)
-        with console.progress("asking", asked, "questions") as advance:
-            report = bench_run.measure(client, labelled.questions, peer=peer, advance=advance)
+    naive = naive_index(labelled) if peer else None
+    with temporary_daemon(environ, "bench", models=models, options=options) as daemon:
+        with connect_as_owner(daemon.environ) as client:
+            count = len(labelled.records)
+            with console.progress("storing", count, labelled.granularity + "s") as advance:
+                _store(client, labelled, advance)
+            embeddings = "off"
+            if models is not None:
+                with console.progress("embedding", count, labelled.granularity + "s") as advance:
+                    embeddings = _wait_for_embeddings(client, count, advance)
+            asked = bench_run.PASSES * len(labelled.questions)
+            with console.progress("asking", asked, "questions") as advance:
+                report = bench_run.measure(client, labelled.questions, naive=naive, advance=advance)
+        daemon.stop()
+        daemon.start()  # the first start was one on an empty vault
+        start = _start_times(daemon.environ, with_vectors=embeddings == "used")
+    report = dataclasses.replace(
+        report, footprint=dataclasses.replace(report.footprint, start=start)
+    )
     return LabelledReport(
         set_name=labelled.name,
         granularity=labelled.granularity,
@@ -88,6 +95,22 @@ def measure_set(
         embeddings=embeddings,
         report=report,
     )
+
+
+def naive_index(labelled: LabelledSet) -> NaiveWords:
+    return NaiveWords((str(r.id), r.content, r.scope) for r in labelled.records)
+
+
+def _start_times(environ: Mapping[str, str], *, with_vectors: bool) -> Numbers:
+    deadline = time.monotonic() + STALL_SECONDS
+    with connect_as_owner(environ) as client:
+        while True:
+            start = read_footprint(client).start
+            if not with_vectors or start.get("vectors_ms") is not None:
+                return start
+            if time.monotonic() > deadline:
+                raise BenchStalled
+            time.sleep(POLL_SECONDS)
 
 
 def _store(client: MemoryClient, labelled: LabelledSet, advance: Advance) -> None:

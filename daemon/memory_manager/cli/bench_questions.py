@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from memory_manager.cli.bench_naive import NaiveWords
 from memory_manager.cli.bench_run import Question
 from memory_manager.client.memory_client import MemoryClient
 
@@ -39,6 +40,10 @@ def all_rows(client: MemoryClient, advance: Callable[[int], object]) -> list[Row
         cursor = answer.get("next_cursor")
         if not page or cursor is None:
             return rows
+
+
+def naive_index(rows: Sequence[Row]) -> NaiveWords:
+    return NaiveWords((str(row.get("id")), str(row.get("content", "")), None) for row in rows)
 
 
 def make_questions(rows: Sequence[Row], count: int, seed: int) -> list[Question]:

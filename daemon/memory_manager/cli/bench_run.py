@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import cast
 
+from memory_manager.cli import process_figures
+from memory_manager.cli.bench_footprint import Footprint, read_footprint
+from memory_manager.cli.bench_naive import NaiveWords
 from memory_manager.cli.output import section
 from memory_manager.client.memory_client import MemoryClient
 
@@ -19,6 +21,9 @@ USUAL_LIMIT = 10
 DEPTH = 100
 RRF_K = 60
 WORDS, MEANING, BOTH = "words (BM25)", "meaning", "both"
+NAIVE, RRF = "naive words (FTS5 OR)", "RRF-60"
+PASSES = 5  # over the questions: times of both legs, of each, of the naive index; then the ranks
+MODEL_SECONDS = 60.0
 MIN_QUESTIONS_FOR_ADVICE = 200
 ADVICE_POINTS = 0.01
 ADVICE = (
@@ -53,6 +58,15 @@ class Quality:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Speed:
+    """Milliseconds of one question; CPU of service and worker together, None where unknown."""
+
+    wall_ms_p50: float
+    wall_ms_p95: float
+    cpu_ms_per_query: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Group:
     """The figures of the questions with one label, by system."""
 
@@ -62,43 +76,44 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BenchReport:
-    """Figures of one run; times in milliseconds, sizes in bytes, None where unknown.
+    """Figures of one run.
 
-    ``questions`` and ``systems`` are about the headline questions, the times about all.
+    ``questions`` and ``systems`` are about the headline questions, ``speeds`` about all.
     """
 
     questions: int
     memories: object
     model_key: str | None
     systems: Mapping[str, Quality]
-    wall_ms_p50: float
-    wall_ms_p95: float
-    cpu_ms_per_query: float | None
-    daemon_rss_bytes: int | None
-    worker_rss_bytes: int | None
+    speeds: Mapping[str, Speed]
+    footprint: Footprint
     advice: str | None
     groups: Mapping[str, Group] = dataclasses.field(default_factory=dict[str, Group])
 
     def as_json(self, *, synthetic: bool) -> dict[str, object]:
         figures = dataclasses.asdict(self)
-        figures["systems"] = _systems_as_json(self.systems)
+        figures["systems"] = _systems_as_json(self.systems, self.speeds)
+        del figures["speeds"]
         figures["groups"] = {
-            name: {"questions": group.questions, "systems": _systems_as_json(group.systems)}
+            name: {"questions": group.questions, "systems": _systems_as_json(group.systems, {})}
             for name, group in self.groups.items()
         }
         figures["synthetic"] = synthetic
         figures["load_average"] = os.getloadavg()[0]
-        figures["processor"] = _processor_name()
+        figures["processor"] = process_figures.processor_name()
         return figures
 
 
-def _systems_as_json(systems: Mapping[str, Quality]) -> dict[str, dict[str, float]]:
+def _systems_as_json(
+    systems: Mapping[str, Quality], speeds: Mapping[str, Speed]
+) -> dict[str, dict[str, float | None]]:
     return {
         name: {
             **{f"hit@{k}": quality.hit[at] for at, k in enumerate(CUTS)},
             **{f"recall@{k}": quality.recall[at] for at, k in enumerate(CUTS)},
             "mrr": quality.mrr,
             "ndcg@10": quality.ndcg10,
+            **(dataclasses.asdict(speeds[name]) if name in speeds else {}),
         }
         for name, quality in systems.items()
     }
@@ -108,47 +123,118 @@ def measure(
     client: MemoryClient,
     questions: Sequence[Question],
     *,
-    peer: bool,
+    naive: NaiveWords | None,
     advance: Callable[[int], object],
 ) -> BenchReport:
-    """Time every question as agents ask it, then score words, meaning and both together.
+    """Time every question by both legs and by each, then score all of them together.
 
-    ``advance`` is told twice per question.
+    With ``naive`` also that index and plain rank fusion. ``advance`` is told ``PASSES`` times
+    per question.
     """
-    pid = client.connection.peer_pid() or client.connection.address.pid
-    client.search({"query": "warm up", "limit": 1})
+    has_meaning = _warmed_up(client)
+    speeds = _speeds(client, questions, naive, has_meaning=has_meaning, advance=advance)
     orders: list[Mapping[str, list[str]]] = []
-    wall_ms: list[float] = []
-    cpu_before = _cpu_seconds(pid)
-    for question in questions:
-        began = time.perf_counter()
-        client.search({**question.filters, "query": question.text, "limit": USUAL_LIMIT})
-        wall_ms.append((time.perf_counter() - began) * 1000)
-        advance(1)
-    cpu_after = _cpu_seconds(pid)
     for question in questions:
         asked = {**question.filters, "query": question.text, "limit": DEPTH, "explain": True}
-        orders.append(dict(_orders(client.search(asked), peer=peer)))
+        found = dict(_orders(client.search(asked), peer=naive is not None))
+        if naive is not None:
+            found[NAIVE] = naive.ask(question.text, question.filters.get("scope"), DEPTH)
+        orders.append(found)
         advance(1)
     headline = [at for at, question in enumerate(questions) if question.headline]
     systems = _scored(questions, orders, headline)
     status = client.status()
     embeddings, counts = section(status, "embeddings"), section(status, "counts")
-    ordered = sorted(wall_ms)
-    spent = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
-    model_key, worker_rss = embeddings.get("model_key"), embeddings.get("worker_rss_bytes")
+    model_key = embeddings.get("model_key")
     return BenchReport(
         questions=len(headline),
         memories=counts.get("memories"),
         model_key=str(model_key) if model_key else None,
         systems=systems,
-        wall_ms_p50=ordered[len(ordered) // 2],
-        wall_ms_p95=ordered[min(len(ordered) - 1, math.ceil(0.95 * len(ordered)) - 1)],
-        cpu_ms_per_query=None if spent is None else 1000 * spent / len(questions),
-        daemon_rss_bytes=_rss_bytes(pid),
-        worker_rss_bytes=worker_rss if isinstance(worker_rss, int) else None,
+        speeds={name: speed for name, speed in speeds.items() if name in systems},
+        footprint=read_footprint(client),
         advice=_advice(systems, len(headline)),
         groups=_grouped(questions, orders),
+    )
+
+
+def _warmed_up(client: MemoryClient) -> bool:
+    """Whether meaning answers; a model that was at rest is in memory afterwards."""
+    deadline = time.monotonic() + MODEL_SECONDS
+    while True:
+        answer = client.search({"query": "warm up", "limit": 1})
+        embeddings = section(client.status(), "embeddings")
+        if embeddings.get("answering_model_key") is None or embeddings.get("state") == "failed":
+            return False
+        if not answer.get("degraded") or time.monotonic() > deadline:
+            return True
+        time.sleep(0.05)
+
+
+def _speeds(
+    client: MemoryClient,
+    questions: Sequence[Question],
+    naive: NaiveWords | None,
+    *,
+    has_meaning: bool,
+    advance: Callable[[int], object],
+) -> dict[str, Speed]:
+    pid = client.connection.peer_pid() or client.connection.address.pid
+    chance = random.Random()  # noqa: S311  an order of words, not a secret
+
+    def service() -> float | None:
+        return process_figures.cpu_seconds(pid)
+
+    def by(leg: str | None) -> Callable[[Question], object]:
+        def ask(question: Question) -> object:
+            text = question.text if leg == "words" else _anew(question.text, chance)
+            asked = {**question.filters, "query": text, "limit": USUAL_LIMIT}
+            return client.search(asked if leg is None else {**asked, "leg": leg})
+
+        return ask
+
+    passes = {BOTH: (by(None), service), WORDS: (by("words"), service)}
+    if has_meaning:
+        passes[MEANING] = (by("meaning"), service)
+    if naive is not None:
+        index = naive
+
+        def ask_naive(question: Question) -> object:
+            return index.ask(question.text, question.filters.get("scope"), USUAL_LIMIT)
+
+        passes[NAIVE] = (ask_naive, time.process_time)
+    speeds = {name: _timed(questions, *how, advance) for name, how in passes.items()}
+    advance((PASSES - 1 - len(passes)) * len(questions))
+    return speeds
+
+
+def _anew(text: str, chance: random.Random) -> str:
+    """As much work for the model, and seldom a text whose vector is remembered."""
+    words = text.split()
+    return " ".join(chance.sample(words, len(words)))
+
+
+def _timed(
+    questions: Sequence[Question],
+    ask: Callable[[Question], object],
+    cpu_seconds: Callable[[], float | None],
+    advance: Callable[[int], object],
+) -> Speed:
+    wall_ms: list[float] = []
+    before = cpu_seconds()
+    for question in questions:
+        began = time.perf_counter()
+        ask(question)
+        wall_ms.append((time.perf_counter() - began) * 1000)
+        advance(1)
+    after = cpu_seconds()
+    wall_ms.sort()
+    return Speed(
+        wall_ms_p50=wall_ms[len(wall_ms) // 2],
+        wall_ms_p95=wall_ms[min(len(wall_ms) - 1, math.ceil(0.95 * len(wall_ms)) - 1)],
+        cpu_ms_per_query=(
+            None if before is None or after is None else 1000 * (after - before) / len(questions)
+        ),
     )
 
 
@@ -173,7 +259,9 @@ def _scored(
     """Every system over the questions at ``places``; words alone when nothing has a meaning."""
     if not places:
         return {}
-    names = list(orders[0]) if any(order[MEANING] for order in orders) else [WORDS]
+    names = list(orders[0])
+    if not any(order[MEANING] for order in orders):
+        names = [name for name in names if name in (WORDS, NAIVE)]
     asked = [questions[at] for at in places]
     return {name: _quality(asked, [orders[at][name] for at in places]) for name in names}
 
@@ -186,7 +274,7 @@ def _orders(answer: Mapping[str, object], *, peer: bool) -> Iterator[tuple[str, 
     yield MEANING, meaning
     yield BOTH, [str(hit.get("id")) for hit in hits]
     if peer:
-        yield "RRF-60", _rank_fusion(words, meaning)
+        yield RRF, _rank_fusion(words, meaning)
 
 
 def _sorted_by(hits: Sequence[Mapping[str, object]], figure: str) -> list[str]:
@@ -236,41 +324,3 @@ def _advice(systems: Mapping[str, Quality], questions: int) -> str | None:
         or words.recall[2] - both.recall[2] > ADVICE_POINTS
     )
     return ADVICE if worse else None
-
-
-def _cpu_seconds(pid: int) -> float | None:
-    """Processor time of a process and its living children, from the system's process table."""
-    total, found = 0.0, False
-    for process in (pid, *_children(pid)):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            parts = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-            total += (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
-            found = True
-    return total if found else None
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal():
-                with contextlib.suppress(OSError, IndexError):
-                    parts = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-                    if parts[1] == str(pid):
-                        found.append(int(entry.name))
-    return found
-
-
-def _rss_bytes(pid: int) -> int | None:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        parts = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return int(parts[21]) * os.sysconf("SC_PAGE_SIZE")
-    return None
-
-
-def _processor_name() -> str | None:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return None

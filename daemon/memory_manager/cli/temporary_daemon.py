@@ -29,7 +29,13 @@ class TemporaryDaemon:
 
     home: Path
     environ: Mapping[str, str]
-    _stopped: bool = False
+    options: Sequence[str]
+    _stopped: bool = True
+
+    def start(self) -> None:
+        """Also again after ``stop``, on the same vault. Raises StartFailed."""
+        self._stopped = False  # also one that did not answer in time is to end
+        service_process.start_daemon(self.environ, self.home / "log", self.options)
 
     def stop(self) -> None:
         """End it before its files go; a second call does nothing."""
@@ -82,22 +88,20 @@ def temporary_daemon(
     _remove_abandoned(environ, prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as folder, _held(Path(folder)):
         home = Path(folder)
+        key_file = home / "vault.key"
         daemon = TemporaryDaemon(
-            home, {**environ, "MEMLOCKET_HOME": folder, "PYTHON_KEYRING_BACKEND": _KEYRING_OFF}
+            home,
+            {**environ, "MEMLOCKET_HOME": folder, "PYTHON_KEYRING_BACKEND": _KEYRING_OFF},
+            ("--insecure-key-file", os.fspath(key_file), *options),
         )
         if models is not None and models.is_dir():
             (home / "models").symlink_to(models.absolute(), target_is_directory=True)
-        key_file = home / "vault.key"
         create_key_file(key_file)
         create_vault(
             home / "vault", passphrase=None, insecure_key_file=key_file, with_recovery=False
         )
         try:
-            service_process.start_daemon(
-                daemon.environ,
-                home / "log",
-                ["--insecure-key-file", os.fspath(key_file), *options],
-            )
+            daemon.start()
             yield daemon
         finally:
             daemon.stop()

@@ -54,6 +54,10 @@ class MemoryClient:
     def status(self) -> JsonObject:
         return self.connection.request("GET", "/v1/status").body
 
+    def footprint(self) -> JsonObject:
+        """Sizes and times of the running service; reads the lengths of every index row."""
+        return self.connection.request("GET", "/v1/recall/footprint").body
+
     def stop(self) -> JsonObject:
         return self._post("/v1/daemon/stop", {})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from memory_manager.recall.embedder import Embedder, EmbedderUnavailable, TextKi
 from memory_manager.recall.embedding_models import ModelState, StoredModel
 from memory_manager.recall.embedding_queue import POLL_SECONDS, EmbeddingQueue, QueryTraffic
 from memory_manager.recall.live_vectors import LiveVectors
-from memory_manager.recall.requests import Degraded, SearchRequest
+from memory_manager.recall.requests import Degraded, Leg, SearchRequest
 from memory_manager.recall.row_gate import RowGate
 from memory_manager.recall.settings import RecallSettings
 from memory_manager.recall.vector_codes import Floats
@@ -66,6 +67,7 @@ class MeaningLeg:
         self._answering: _Answering | None = None
         self._target: StoredModel | None = None
         self._error: str | None = None
+        self.first_loaded: float | None = None  # monotonic, since this process began
 
     @property
     def switched_off(self) -> bool:
@@ -104,6 +106,7 @@ class MeaningLeg:
         await self._load(store, answering.model)
         await self.queue.prepare(store)
         self._answering, self._error = answering, None
+        self.first_loaded = self.first_loaded or time.monotonic()
         try:
             await self.queue.run(store, self._embedder, target, lambda: self._complete(store))
         finally:
@@ -189,7 +192,7 @@ class MeaningLeg:
         """The rows nearest in meaning, or why there are none. Never waits beyond the query
         deadline.
         """
-        if self.switched_off:
+        if self.switched_off or request.leg is Leg.WORDS:
             return None, ()
         if self._embedder.model_key is None or self._error is not None:
             return None, (Degraded.EMBEDDINGS,)
@@ -238,6 +241,14 @@ class MeaningLeg:
             await answering.embedder.stop()
         await self._embedder.stop()
 
+    def index_size(self) -> dict[str, int]:
+        answering = self._answering
+        index = self.live.index_of(answering.model.rowid) if answering else None
+        return {
+            "vectors": index.vectors if index else 0,
+            "bytes": index.allocated_bytes if index else 0,
+        }
+
     def status(self) -> dict[str, object]:
         """States, codes and sizes; no text. The block ``embeddings`` of recall.md 11."""
         worker = self._embedder.status()
@@ -254,9 +265,5 @@ class MeaningLeg:
             "remedy": worker.remedy,
             "answering_model_key": answering.model.key if answering else None,
             "building": bool(target and target.state is ModelState.BUILDING),
-            "index": {
-                "rows": index.rows if index else 0,
-                "vectors": index.vectors if index else 0,
-                "bytes": index.allocated_bytes if index else 0,
-            },
+            "index": {"rows": index.rows if index else 0, **self.index_size()},
         }

@@ -22,6 +22,13 @@ class Degraded(enum.StrEnum):
     FULLTEXT = "fulltext"
 
 
+class Leg(enum.StrEnum):
+    """One of the two ways to find rows, asked alone."""
+
+    WORDS = "words"
+    MEANING = "meaning"
+
+
 class TimeOrder(enum.StrEnum):
     NEWEST_FIRST = "desc"
     OLDEST_FIRST = "asc"
@@ -41,6 +48,7 @@ class SearchRequest:
     explain: bool = False
     hypothetical_answer: str | None = dataclasses.field(default=None, repr=False)
     score_threshold: float | None = None
+    leg: Leg | None = None  # only this one, for measuring; None: both
     recent_span_ms: tuple[int, int] | None = None  # +0.05 for rows inside (recall.md 10)
 
 

@@ -28,6 +28,7 @@ from memory_manager.recall.requests import (
     ContextPack,
     Degraded,
     Hit,
+    Leg,
     SearchRequest,
     SearchResult,
 )
@@ -100,6 +101,15 @@ class RecallService:
             "fulltext_error": self._error,
             "filters_ready": self._gate.loaded,
         }
+
+    @property
+    def vectors_loaded(self) -> float | None:
+        """When vectors first stood in memory, on the monotonic clock of this process."""
+        return self._meaning.first_loaded
+
+    def index_size(self) -> dict[str, int]:
+        """Vectors (one for each piece of a text) and what they take in memory."""
+        return self._meaning.index_size()
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best rows that the filter and the gate let through; never fails for want of a model.
@@ -252,7 +262,7 @@ class RecallService:
 
     def _words(self, connection: Connection, request: SearchRequest, moment: int) -> _Words:
         exact = queries.find_exact(connection, request.query, request.filter, moment)
-        if not self._settings.ranking.lexical_weight:
+        if not self._settings.ranking.lexical_weight or request.leg is Leg.MEANING:
             return _Words(NO_WORD_HITS, exact)
         try:
             hits = self._fulltext.search(

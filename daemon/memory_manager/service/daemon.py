@@ -39,6 +39,7 @@ from memory_manager.service.events import (
 )
 from memory_manager.service.logins import Logins
 from memory_manager.service.rule_database import use_native_rules
+from memory_manager.service.start_times import StartTimes
 from memory_manager.sync.engine.device_secrets import DeviceSecrets, device_secrets
 from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.optin.service import OptIns
@@ -87,6 +88,7 @@ class Daemon:
         self.daemon_id = str(new_uuid7())
         self.version = installed_version(DISTRIBUTION)
         self.started_at_ms = now_ms()
+        self.start_times = StartTimes()
         self.pid = os.getpid()
         self.events = EventBus()
         mode = EmbeddingsMode.OFF if settings.safe_mode else settings.embeddings
@@ -122,6 +124,8 @@ class Daemon:
         except MemlocketError as error:
             # the reason stands in status; the daemon stays up to say so
             log_event(_log, "vault_not_open", level=level_of(error), error=error)
+        if self.lifecycle.peek() is not None:
+            self.start_times.vault_is_open()
 
     def _open_vault(self) -> None:
         with contextlib.suppress(OSError):  # what a broken off preparation left is only in the way

@@ -7,7 +7,7 @@ name. No error may say what was in a request (xmemo.md 4.9, 11.2). Pure.
 from __future__ import annotations
 
 import json
-from typing import Final, cast
+from typing import Final, TypeGuard, cast
 
 INVALID_REQUEST: Final = -32600
 PARSE_ERROR: Final = -32700
@@ -16,7 +16,7 @@ _VERSION: Final = "2.0"
 _HEAD: Final = 4_096  # an error stands at the beginning, behind nothing but the client's id
 
 
-def is_message(value: object) -> bool:
+def is_message(value: object) -> TypeGuard[dict[str, object]]:
     """Whether this is one request, notification or response; a batch is none."""
     if not isinstance(value, dict):
         return False

@@ -23,6 +23,8 @@ INSTRUCTIONS: Final = (
 )
 # the versions that begin with ``initialize``, the newest last
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+# the version without it: every request says who asks and what it can do
+SELF_CONTAINED_VERSION: Final = "2026-07-28"
 CAPABILITIES: Final = {
     "prompts": {"listChanged": False},
     "resources": {"listChanged": False, "subscribe": False},
@@ -30,10 +32,14 @@ CAPABILITIES: Final = {
 }
 
 
+def server_info(own_version: str) -> dict[str, object]:
+    return {"name": SERVER_NAME, "title": SERVER_TITLE, "version": own_version}
+
+
 def server_card(own_version: str) -> dict[str, object]:
     """Name, versions, and what a client without a profile of its own is listed."""
     return {
-        "serverInfo": {"name": SERVER_NAME, "title": SERVER_TITLE, "version": own_version},
+        "serverInfo": server_info(own_version),
         "protocolVersions": list(HANDSHAKE_VERSIONS),
         "capabilities": CAPABILITIES,
         "instructions": INSTRUCTIONS,

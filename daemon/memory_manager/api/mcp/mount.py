@@ -8,7 +8,9 @@ DELETE never reach the SDK. Contract: xmemo.md 11.1, 11.2.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +26,7 @@ from memory_manager.api.mcp.frames import (
     is_message,
     without_input,
 )
+from memory_manager.api.mcp.opening import opening_answer
 from memory_manager.api.routing import Route
 from memory_manager.api.strict_json import parse_value
 from memory_manager.security.event_log import log_event
@@ -47,13 +50,17 @@ _log = logging.getLogger(__name__)
 
 
 class McpMount:
-    """Serves /mcp while ``living`` runs. The SDK is loaded by the first request, off the loop."""
+    """Serves /mcp while ``living`` runs.
+
+    The first request loads the SDK, off the loop; what clients open with does not wait for it.
+    """
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._stop = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self._started: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        self._loading: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        self._manager: StreamableHTTPSessionManager | None = None
 
     def routes(self) -> tuple[Route, ...]:
         return (
@@ -78,7 +85,12 @@ class McpMount:
             return _refused(PARSE_ERROR, error.message)
         if not is_message(message):
             return _refused(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message.")
-        manager = await self._manager()
+        if self._manager is None:
+            self._load_soon()
+            opening = await opening_answer(self._daemon, call, message, request.headers)
+            if opening is not None:
+                return opening
+        manager = await self._loaded()
 
         async def application(scope: _Message, _receive: _Receive, send: _Send) -> None:
             scope["type"] = "http"  # whatever an Upgrade header says
@@ -91,32 +103,48 @@ class McpMount:
 
         return await ASGIContext(application, request, PATH).get_response()
 
-    async def _manager(self) -> StreamableHTTPSessionManager:
-        if self._started is None:
+    def _load_soon(self) -> asyncio.Future[StreamableHTTPSessionManager]:
+        """Begin to load the SDK, unless that has begun."""
+        if self._loading is None:
             if self._group is None:
                 raise RuntimeError("the application is not set up")
-            self._started = asyncio.get_running_loop().create_future()
-            self._group.create_task(self._run(self._started))
-        return await asyncio.shield(self._started)
+            self._loading = asyncio.get_running_loop().create_future()
+            self._group.create_task(self._run(self._loading))
+        return self._loading
 
-    async def _run(self, started: asyncio.Future[StreamableHTTPSessionManager]) -> None:
+    async def _loaded(self) -> StreamableHTTPSessionManager:
+        if self._manager is not None:
+            return self._manager
+        return await asyncio.shield(self._load_soon())
+
+    async def _run(self, loading: asyncio.Future[StreamableHTTPSessionManager]) -> None:
         """Load the SDK and keep its manager running until the application ends."""
+        began = time.monotonic()
         try:
             manager = await asyncio.to_thread(_load, self._daemon)
             async with manager.run():
-                started.set_result(manager)
+                self._manager = manager
+                loading.set_result(manager)
+                duration_ms = round((time.monotonic() - began) * 1000)
+                log_event(_log, "mcp_loaded", duration_ms=duration_ms)
                 await self._stop.wait()
         except Exception as error:  # the daemon goes on without MCP; each request says so
             log_event(_log, "mcp_failed", level=logging.ERROR, error=error)
-            self._started = None  # the next request tries again
-            if not started.done():
-                started.set_exception(error)
+            self._manager = self._loading = None  # the next request tries again
+            if not loading.done():
+                loading.set_exception(error)
+                loading.exception()  # perhaps nobody waits for it
 
 
 def _load(daemon: Daemon) -> StreamableHTTPSessionManager:
     """On a thread: the import takes about a second and 40 MB."""
-    from memory_manager.api.mcp.server import build_manager
-
+    collects = gc.isenabled()
+    gc.disable()  # nothing of what is made here is garbage; looking for it costs a tenth and more
+    try:
+        from memory_manager.api.mcp.server import build_manager
+    finally:
+        if collects:
+            gc.enable()
     return build_manager(daemon)
 
 

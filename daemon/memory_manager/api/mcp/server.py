@@ -28,12 +28,11 @@ from mcp_types import (
     ReadResourceResult,
     TextContent,
 )
-from sqlcipher3.dbapi2 import Connection
 
 from memory_manager.api.calls import Call
 from memory_manager.api.checks import check_scope, named_error
 from memory_manager.api.errors import RequestError
-from memory_manager.api.mcp.catalogue import LISTED, TOOLS
+from memory_manager.api.mcp.catalogue import LISTED, TOOLS, listed_profile
 from memory_manager.api.mcp.introduction import INSTRUCTIONS, SERVER_NAME, SERVER_TITLE
 from memory_manager.api.mcp.prompts import PROMPTS
 from memory_manager.api.mcp.running import labelled, slim
@@ -42,7 +41,6 @@ from memory_manager.api.rules import MAX_BODY_BYTES
 from memory_manager.base.errors import MemlocketError
 from memory_manager.security.event_log import level_of, log_event
 from memory_manager.service.daemon import Daemon
-from memory_manager.vault.mcp_profiles import Profile, profile_of
 
 _log = logging.getLogger(__name__)
 
@@ -93,21 +91,8 @@ class _Handlers:
     async def list_tools(
         self, context: Context, _params: PaginatedRequestParams
     ) -> ListToolsResult:
-        """The tools of the caller's profile; a closed vault lists the core ones at once."""
-        return self._listed[await self._profile(_call_of(context))]
-
-    async def _profile(self, call: Call) -> Profile:
-        credential_id = call.caller.credential_id
-        if credential_id is None:
-            return Profile.CORE
-
-        def read(connection: Connection) -> Profile:
-            return profile_of(connection, credential_id)
-
-        try:
-            return await self._daemon.store().read(read)
-        except MemlocketError:
-            return Profile.CORE
+        """The tools of the caller's profile."""
+        return self._listed[await listed_profile(self._daemon, _call_of(context))]
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Run a tool; what it refuses is a result, so that the model reads the reason."""
