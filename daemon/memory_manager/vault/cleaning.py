@@ -86,8 +86,8 @@ def read(connection: Connection) -> Cleaning:
     stored = json.loads(state_rows.read_cleaning(connection) or "{}")
     if stored.get("rules") != RULESET_VERSION:
         return Cleaning(RULESET_VERSION)
-    within = Within(**_members(Within, stored.get("within", {})))
-    return Cleaning(**{**_members(Cleaning, stored), "within": within})
+    within = Within(**_members(Within, stored.pop("within", {})))
+    return dataclasses.replace(Cleaning(**_members(Cleaning, stored)), within=within)
 
 
 def start(transaction: Transaction, *, whole: bool) -> Cleaning:
