@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
-import string
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from older_rules import older_rules
+from older_rules import older_rules, token_of
 from sandbox_daemon import SandboxDaemon, wait_until
 
 from memory_manager.auth.agent_identity import AgentIdentity
@@ -25,12 +23,6 @@ from memory_manager.vault.transaction import Transaction
 
 OWNER = Attribution(AgentIdentity())
 OLD_ROWS = 40
-
-
-def token_of(seed: int) -> str:
-    """Shaped like a source-code host's token, made at run time."""
-    alphabet = string.ascii_letters + string.digits
-    return "gh" + "p_" + "".join(random.Random(seed).choices(alphabet, k=36))
 
 
 @contextlib.asynccontextmanager

@@ -10,17 +10,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import pytest
 from small_vault import SmallVault, writer
 from sync_world import Founded, Keys, Server
 
-from memory_manager.base.identifiers import MemoryId
+from memory_manager.base.identifiers import MemoryId, memory_id_bytes
 from memory_manager.sync.ledger import (
     conflicts,
     founding,
     incoming,
     outbox,
     quarantine,
+    revisions,
     roster_log,
+    sealed_rows,
     seeding,
     state,
     verified,
@@ -30,7 +33,7 @@ from memory_manager.sync.ledger.journal import SyncJournal
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire.framing import LogRow, Page, Signed
 from memory_manager.sync.wire.log import Checkpoint, ServerHead, sign_checkpoint
-from memory_manager.vault import state_rows
+from memory_manager.vault import cleaning, state_rows
 from memory_manager.vault.anchor import Identity
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.rows import ForgetMode, MemoryChange, MemoryDraft, MemoryRow, WriteOutcome
@@ -220,6 +223,27 @@ class LedgerDevice:
 
     def restore(self, memory_id: MemoryId) -> None:
         self.write(lambda tx: self.memories.restore(tx, memory_id, writer()))
+
+    def clean(self, *, steps: int | None = None) -> None:
+        """As the daemon does after an upgrade: all of it, or a few steps of one version each."""
+        if steps is None:
+            while not self.write(lambda tx: cleaning.step(tx, self.memories)).done:
+                pass
+            return
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(cleaning, "SECONDS_PER_STEP", 0.0)
+            for _ in range(steps):
+                self.write(lambda tx: cleaning.step(tx, self.memories))
+
+    def sealed_texts(self, memory_id: MemoryId) -> list[str]:
+        """What the sealed rows of a record say that this device could open."""
+
+        def opened(connection: Any) -> list[str]:
+            known = revisions.everything(connection, memory_id_bytes(memory_id))
+            rows = (sealed_rows.payload_of(connection, revision.dot) for revision in known)
+            return [str(row.fields) for row in rows if row is not None]
+
+        return self.read(opened)
 
     def row(self, memory_id: MemoryId) -> MemoryRow | None:
         return self.vault.row(memory_id)

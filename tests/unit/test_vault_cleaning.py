@@ -4,27 +4,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-import random
-import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from older_rules import OLDER, older_rules
+from older_rules import OLDER, older_rules, token_of
 from small_vault import SmallVault, small_vault, writer
 
 from memory_manager.auth.agent_identity import AgentIdentity
+from memory_manager.base.errors import TooLarge
 from memory_manager.base.identifiers import CredentialId, MemoryId
 from memory_manager.recall.fulltext import FullTextIndex
 from memory_manager.security.errors import SanitizerFailed
-from memory_manager.security.redact import RULESET_VERSION, RowResult
-from memory_manager.vault import audit, cleaning, idempotency, prepared_version, settings
+from memory_manager.security.redact import RULESET_VERSION, RowResult, engine, sanitize
+from memory_manager.vault import (
+    audit,
+    cleaning,
+    idempotency,
+    prepared_version,
+    settings,
+    state_rows,
+)
+from memory_manager.vault.anchor import SyncMark
 from memory_manager.vault.cleaning import Cleaning
 from memory_manager.vault.idempotency import IdempotencyKey
 from memory_manager.vault.rows import (
+    MAX_CONTENT_CHARACTERS,
     Attribution,
     ForgetMode,
     MemoryChange,
@@ -32,18 +41,14 @@ from memory_manager.vault.rows import (
     MemoryRow,
     RecordKind,
 )
+from memory_manager.vault.savepoint import all_or_nothing
+from memory_manager.vault.transaction import Transaction
 
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Iterator[SmallVault]:
     with small_vault(tmp_path, [FullTextIndex()]) as opened:
         yield opened
-
-
-def token_of(seed: int) -> str:
-    """Shaped like a source-code host's token, made at run time."""
-    alphabet = string.ascii_letters + string.digits
-    return "gh" + "p_" + "".join(random.Random(seed).choices(alphabet, k=36))
 
 
 def walk(vault: SmallVault, *, whole: bool = False) -> Cleaning:
@@ -347,3 +352,114 @@ def test_both_look_at_the_same_row_as_readers_do(vault: SmallVault) -> None:
     assert shown is not None
     assert kept is not None
     assert dataclasses.replace(kept, ruleset_version=OLDER, redactions=()) == shown
+
+
+def test_a_record_of_many_versions_holds_nobody_up(
+    vault: SmallVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaning, "SECONDS_PER_STEP", 0.0)
+    with older_rules():
+        row = remember(vault, content=f"use {token_of(0)}")
+        for number in range(1, 5):
+            update(vault, row, content=f"use {token_of(number)}")
+    steps = [vault.write(lambda tx: cleaning.step(tx, vault.memories)) for _ in range(3)]
+    assert [step.within.version for step in steps] == [1, 2, 3]
+    update(vault, row, importance=0.5)  # others write meanwhile
+    rules = [version.ruleset_version == RULESET_VERSION for version in vault.versions(row.id)]
+    assert rules == [True, True, True, False, False, True]
+    done = walk(vault)
+    assert (done.looked, done.cleaned, done.failed, sum(done.by_rule.values())) == (1, 1, 0, 5)
+    assert not any(token_of(number).encode() in vault.dump() for number in range(5))
+
+
+def test_a_place_inside_a_record_that_is_destroyed_is_left_behind(
+    vault: SmallVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaning, "SECONDS_PER_STEP", 0.0)
+    with older_rules():
+        rows = [remember(vault, content=f"use {token_of(number)}") for number in range(2)]
+        update(vault, rows[0], content=f"now {token_of(3)}")
+    vault.write(lambda tx: cleaning.step(tx, vault.memories))
+    vault.write(
+        lambda tx: vault.memories.forget(
+            tx, rows[0].id, ForgetMode.HARD_DELETE, writer(), owner_confirmed=True
+        )
+    )
+    walk(vault)
+    assert token_of(1).encode() not in vault.dump()
+    assert content_of(vault, rows[1].id) == "use [REDACTED:github-token]"
+
+
+def test_a_text_too_costly_to_check_is_not_thrown_away(
+    vault: SmallVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with older_rules():
+        row = remember(vault, content=f"use {token_of(0)}")
+        update(vault, row, content="harmless, but nobody can tell")
+    original = engine.scan
+
+    def gives_up(text: str, budget: engine.Budget) -> Any:
+        if "harmless" in text:
+            raise engine.OverBudgetError
+        return original(text, budget)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sanitize, "scan", gives_up)
+        done = walk(vault)
+    assert (done.looked, done.cleaned, done.failed) == (1, 1, 1), "its other version was cleaned"
+    assert token_of(0).encode() not in vault.dump()
+    assert content_of(vault, row.id) == "harmless, but nobody can tell"
+
+
+def test_what_grows_beyond_what_may_be_sent_in_can_be_looked_at_and_changed_again(
+    vault: SmallVault,
+) -> None:
+    secrets = "\n".join(f"password: {token_of(number)[4:12]}9!" for number in range(60))
+    note = ("x" * (MAX_CONTENT_CHARACTERS - len(secrets) - 1)) + "\n" + secrets
+    with older_rules():
+        reminder = remember(vault, kind=RecordKind.REMINDER, item={"note": note})
+        row = remember(vault)
+        forget(vault, row, ForgetMode.SOFT_DELETE, secrets[:1000])
+    assert walk(vault).failed == 0
+    grown = vault.row(reminder.id)
+    assert grown is not None
+    assert len(grown.item["note"]) > MAX_CONTENT_CHARACTERS
+    assert len(vault.versions(row.id)[-1].reason or "") > 1000
+    done = walk(vault, whole=True)
+    assert (done.looked, done.cleaned, done.failed) == (2, 0, 0)
+    update(vault, reminder, importance=0.5)
+    forget(vault, reminder, ForgetMode.SOFT_DELETE)
+    with pytest.raises(TooLarge):
+        remember(vault, kind=RecordKind.REMINDER, item={"note": grown.item["note"]})
+
+
+def test_notes_of_a_program_with_other_members_are_read_as_far_as_they_go(
+    vault: SmallVault,
+) -> None:
+    remember(vault)
+
+    def note(**stored: object) -> None:
+        document = json.dumps(stored)
+        vault.write(lambda tx: state_rows.write_cleaning(tx.connection, document))
+
+    note(rules=RULESET_VERSION, reached=7, within={"version": 3, "later": 1}, later=[1])
+    found = vault.read(cleaning.read)
+    assert (found.reached, found.within.version, found.done) == (7, 3, False)
+    note(rules="another", reached=7, later=[1])
+    assert vault.read(cleaning.read) == Cleaning(RULESET_VERSION)
+
+
+def test_what_is_refused_after_it_was_sealed_leaves_no_mark_for_the_anchor(
+    vault: SmallVault,
+) -> None:
+    before, after = SyncMark(1, b"a" * 32, 1, b"g" * 32, 1, b"r" * 32), None
+
+    def work(transaction: Transaction) -> SyncMark | None:
+        transaction.sync_reached(before)
+        with contextlib.suppress(TooLarge), all_or_nothing(transaction):
+            transaction.sync_reached(dataclasses.replace(before, own_seq=2))
+            raise TooLarge("refused")
+        return transaction.mark
+
+    after = vault.write(work)
+    assert after == before

@@ -54,7 +54,7 @@ def _report(found: Mapping[str, object]) -> str:
 def _trouble(found: Mapping[str, object], failed: int) -> str:
     if failed:
         return f"{counted(failed, 'record')} could not be cleaned and stay withheld where shown."
-    if found.get("state") == "waiting":
+    if found.get("state") == "waiting" and not found.get("error"):
         return "The vault was locked before the end; the rest follows when it is open again."
     return f"It ended early: {found.get('error')}."
 

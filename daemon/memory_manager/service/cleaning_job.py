@@ -11,7 +11,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from memory_manager.base.errors import MemlocketError
+from memory_manager.base.errors import MemlocketError, Outcome
 from memory_manager.security.event_log import level_of, log_event
 from memory_manager.security.redact import RULESET_VERSION
 from memory_manager.vault import cleaning
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class JobState(enum.StrEnum):
-    """``waiting``: it has not looked yet, or the vault is locked."""
+    """``waiting``: it has not looked yet, the vault is locked, or the disk takes no writes."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -46,26 +46,32 @@ class CleaningJob:
         self._remaining = 0
         self._state = JobState.WAITING
         self._error: str | None = None
+        self._turn = asyncio.Lock()  # two requests at once must not begin two walks
 
     async def begin_if_due(self, store: Store) -> None:
-        """Go on with a walk under the present rules that is not done; once for each unlock."""
-        if self._state is JobState.WAITING:
-            await self._look(store)
-            self._begin(store)
+        """Go on with a walk under the present rules that is not done; once for each unlock, and
+        where a disk refused writes until it is through.
+        """
+        async with self._turn:
+            if self._state is JobState.WAITING:
+                await self._look(store)
+                self._begin(store)
 
     async def begin(self, store: Store) -> None:
         """Look at every version from the first record on; a walk under way starts again."""
-        await self._stop()
-        await store.write(functools.partial(cleaning.start, whole=True))
-        await self._look(store)
-        self._begin(store)
+        async with self._turn:
+            await self._stop()
+            await store.write(functools.partial(cleaning.start, whole=True))
+            await self._look(store)
+            self._begin(store)
 
     async def close(self) -> None:
         """Before the vault locks. What was done stays done; the next unlock goes on."""
-        await self._stop()
-        self._state, self._walk, self._remaining, self._error = (
-            JobState.WAITING, Cleaning(), 0, None,
-        )  # fmt: skip
+        async with self._turn:
+            await self._stop()
+            self._state, self._walk, self._remaining, self._error = (
+                JobState.WAITING, Cleaning(), 0, None,
+            )  # fmt: skip
 
     def status(self) -> dict[str, object]:
         """States, counts and rule ids; never a text."""
@@ -104,8 +110,10 @@ class CleaningJob:
     async def _run(self, store: Store) -> None:
         try:
             await self._walk_on(store)
-        except Exception as error:  # the next unlock, or the owner, tries again
-            self._state = JobState.FAILED
+        except Exception as error:
+            # a minute later, at the next unlock, or when the owner asks, it is tried again
+            later = isinstance(error, MemlocketError) and error.outcome is Outcome.RETRY_LATER
+            self._state = JobState.WAITING if later else JobState.FAILED
             self._error = error.code if isinstance(error, MemlocketError) else "internal_error"
             log_event(_log, "cleaning_failed", level=level_of(error), error=error)
 

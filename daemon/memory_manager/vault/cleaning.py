@@ -7,18 +7,18 @@ where it was after any end of the program. Counts by rule only. Contract: redact
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_manager.base.errors import InvalidInput, MemlocketError
+from memory_manager.security.errors import SanitizerFailed
 from memory_manager.security.redact import RULESET_VERSION
+from memory_manager.security.redact.ids import NOT_CHECKED
 from memory_manager.security.redact.sanitize import KEEP_PERSONAL, Personal
 from memory_manager.vault import audit, queries, row_matching, row_writer, state_rows
-from memory_manager.vault.errors import Conflict
 from memory_manager.vault.prepared_version import (
     PreparedVersion,
     RowContents,
@@ -36,9 +36,21 @@ if TYPE_CHECKING:
     from memory_manager.vault.transaction import Transaction
 
 SECONDS_PER_STEP: Final = 0.02
-"""A step ends after this time: other writes wait no longer for it."""
+"""A step ends after this time, within a record too: other writes wait for it no longer, but for the
+one version that it is at.
+"""
 RECORDS_PER_STEP: Final = 256
 _ERASED: Final = "erased"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Within:
+    """How far the walk is in one record: the last version that was looked at, and what was met."""
+
+    rowid: int = 0
+    version: int = 0
+    cleaned: bool = False
+    failed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +60,7 @@ class Cleaning:
     rules: str = ""  # the rule set it runs under
     whole: bool = False  # versions of the present rule set are looked at again
     reached: int = 0  # rowid of the last record that was looked at
+    within: Within = Within()  # a record after it
     done: bool = False
     looked: int = 0
     cleaned: int = 0
@@ -57,21 +70,24 @@ class Cleaning:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What became of one record. ``before`` is what it showed when that has changed."""
+    """What became of the next versions of one record."""
 
-    rules: tuple[str, ...]
+    within: Within
+    done: bool  # that was the last version
+    changed: bool
+    rules: tuple[str, ...]  # one for each changed version and rule
     row: MemoryRow
-    before: MemoryRow | None
+    before: MemoryRow | None  # what the record showed, when that has changed
+    readable: bool  # the last version could be checked
 
 
 def read(connection: Connection) -> Cleaning:
     """The walk as it stands; a new one when the rule set is another by now."""
-    stored = state_rows.read_cleaning(connection)
-    if stored is not None:
-        found = Cleaning(**json.loads(stored))
-        if found.rules == RULESET_VERSION:
-            return found
-    return Cleaning(RULESET_VERSION)
+    stored = json.loads(state_rows.read_cleaning(connection) or "{}")
+    if stored.get("rules") != RULESET_VERSION:
+        return Cleaning(RULESET_VERSION)
+    within = Within(**_members(Within, stored.pop("within", {})))
+    return dataclasses.replace(Cleaning(**_members(Cleaning, stored)), within=within)
 
 
 def start(transaction: Transaction, *, whole: bool) -> Cleaning:
@@ -92,9 +108,11 @@ def remaining(connection: Connection, walk: Cleaning) -> int:
 
 
 def step(transaction: Transaction, memories: Memories) -> Cleaning:
-    """The next few records, and where the walk is then. What a record refuses stays as it is, is
+    """The next few versions, and where the walk is then. What cannot be cleaned stays as it is, is
     counted, and is read under the present rules as before.
     """
+    import sqlcipher3.dbapi2 as sqlcipher
+
     walk = read(transaction.connection)
     if walk.done:
         return walk
@@ -103,94 +121,75 @@ def step(transaction: Transaction, memories: Memories) -> Cleaning:
         (walk.reached, RECORDS_PER_STEP),
     ).fetchall()
     until = time.monotonic() + SECONDS_PER_STEP
-    by_rule = collections.Counter(walk.by_rule)
-    looked, cleaned, failed, reached = walk.looked, walk.cleaned, walk.failed, walk.reached
     for (rowid,) in rowids:
+        # the record that was begun may be gone by now
+        begun = walk.within if walk.within.rowid == rowid else Within(rowid)
         try:
-            rules = memories.clean(transaction, rowid, whole=walk.whole)
-        except MemlocketError:
-            failed += 1
+            found = memories.clean(transaction, begun, whole=walk.whole, until=until)
+        except (MemlocketError, sqlcipher.IntegrityError, ValueError):
+            walk = _passed(walk, dataclasses.replace(begun, failed=True))
         else:
-            cleaned += rules is not None
-            by_rule.update(rules or ())
-        looked, reached = looked + 1, rowid
+            walk = _after(walk, begun, found)
         if time.monotonic() > until:
             break
-    walk = dataclasses.replace(
-        walk,
-        reached=reached,
-        done=not rowids,
-        looked=looked,
-        cleaned=cleaned,
-        failed=failed,
-        by_rule=dict(by_rule),
-    )
-    if walk.done:
+    if not rowids:
+        walk = dataclasses.replace(walk, done=True)
         _finish(transaction, walk)
     _store(transaction, walk)
     return walk
 
 
-def clean(transaction: Transaction, rowid: int, *, whole: bool) -> Cleaned | None:
-    """Rewrite the versions of a record that say something else under the present rules; None when
-    none does. Those that do not are noted as looked at.
-
-    Raises SanitizerFailed, InvalidInput and TooLarge before anything is written.
+def clean(transaction: Transaction, begun: Within, *, whole: bool, until: float) -> Cleaned | None:
+    """Rewrite the next versions of a record that say something else under the present rules, oldest
+    first, at least one and none begun after ``until``. Those that do not are noted as looked at;
+    what cannot be checked stays. None when there is no such version.
     """
-    connection = transaction.connection
+    connection, rowid = transaction.connection, begun.rowid
     row = queries.stored_row(connection, rowid)
-    due = {
-        version.version: (version, rules)
-        for version, rules in queries.stored_versions(connection, rowid)
-        if whole or version.ruleset_version != RULESET_VERSION
-    }
-    if row is None or not due:
+    if row is None:
         return None
     # What the owner lets stay in new text is not taken out of old text unasked.
     personal = personal_data(connection) if whole else KEEP_PERSONAL
-    prepared = {number: _prepare(row, version, personal) for number, (version, _) in due.items()}
-    changed = {n: new for n, new in prepared.items() if not _says_the_same(new, due[n][0])}
-    marked = {
-        number: dataclasses.replace(new, rules=tuple(sorted({*due[number][1], *new.rules})))
-        for number, new in prepared.items()
-        if number in changed or due[number][0].ruleset_version != RULESET_VERSION
-    }
+    reached, failed, readable = begun.version, begun.failed, True
+    changed: dict[int, PreparedVersion] = {}
+    marked: dict[int, PreparedVersion] = {}
+    while reached < row.version:
+        found = queries.stored_version_after(connection, rowid, reached)
+        if found is None:
+            break
+        version, rules = found
+        reached, older = version.version, version.ruleset_version != RULESET_VERSION
+        if whole or older:
+            try:
+                new = _prepare(row, version, personal)
+            except MemlocketError:
+                failed, readable = True, reached < row.version
+            else:
+                differs = not _says_the_same(new, version)
+                if differs:
+                    changed[reached] = new
+                if differs or older:
+                    together = tuple(sorted({*rules, *new.rules}))
+                    marked[reached] = dataclasses.replace(new, rules=together)
+        if time.monotonic() > until:
+            break
     if marked:
         row_writer.rewrite_versions(transaction, row, marked)
-    if not changed:
-        return None
     shown = changed.get(row.version)
-    if shown is None:
-        row_writer.forget_answers(transaction, row.id)
-    else:
+    if shown is not None:
         key = _key(transaction, row, shown)
         row_writer.rewrite_row(transaction, row, shown, key=key)
+    elif changed:
+        row_writer.forget_answers(transaction, row.id)
     return Cleaned(
+        within=Within(rowid, reached, begun.cleaned or bool(changed), failed),
+        done=reached >= row.version,
+        changed=bool(changed),
         rules=tuple(rule for new in changed.values() for rule in new.rules),
         row=row_writer.stored_row(transaction, rowid),
         before=None if shown is None else row,
+        readable=readable,
     )
-
-
-@contextlib.contextmanager
-def all_or_nothing(transaction: Transaction) -> Generator[None]:
-    """A record that cannot be cleaned is left as it was, and so is everything that follows it:
-    whatever the database or the sanitizer refused is a MemlocketError.
-    """
-    import sqlcipher3.dbapi2 as sqlcipher
-
-    connection, callbacks = transaction.connection, len(transaction.callbacks)
-    connection.execute("SAVEPOINT cleaning")
-    try:
-        yield
-        connection.execute("RELEASE cleaning")
-    except (MemlocketError, sqlcipher.IntegrityError) as error:
-        connection.execute("ROLLBACK TO cleaning")
-        connection.execute("RELEASE cleaning")
-        del transaction.callbacks[callbacks:]
-        if isinstance(error, MemlocketError):
-            raise
-        raise Conflict("The cleaned record does not fit beside the others.") from None
 
 
 def clean_audit_labels(transaction: Transaction) -> None:
@@ -209,9 +208,17 @@ def _prepare(row: MemoryRow, version: MemoryVersion, personal: Personal) -> Prep
     contents = contents_of_stored(version)
 
     def cleaned(stored: RowContents) -> PreparedVersion:
-        return prepare(
-            stored, version.writer, reason=version.reason, accepted=stored, personal=personal
+        new = prepare(
+            stored,
+            version.writer,
+            reason=version.reason,
+            accepted=stored,
+            accepted_reason=version.reason,
+            personal=personal,
         )
+        if not NOT_CHECKED.isdisjoint(new.rules):  # whole texts would go that may be harmless
+            raise SanitizerFailed
+        return new
 
     if version.content is None:  # its labels are all that is left of it
         labelled = cleaned(dataclasses.replace(contents, path=_ERASED, bucket=_ERASED))
@@ -240,6 +247,36 @@ def _key(transaction: Transaction, row: MemoryRow, shown: PreparedVersion) -> st
     holder = row_matching.row_with_semantic_key(transaction.connection, shown.contents)
     taken = holder is not None and holder.rowid != row.rowid
     return None if taken else shown.contents.semantic_key
+
+
+def _after(walk: Cleaning, begun: Within, found: Cleaned | None) -> Cleaning:
+    if found is None:
+        return _passed(walk, begun)
+    if found.rules:
+        by_rule = collections.Counter(walk.by_rule)
+        by_rule.update(found.rules)
+        walk = dataclasses.replace(walk, by_rule=dict(by_rule))
+    if found.done:
+        return _passed(walk, found.within)
+    return dataclasses.replace(walk, within=found.within)
+
+
+def _passed(walk: Cleaning, within: Within) -> Cleaning:
+    """The walk is done with a record in which this was met."""
+    return dataclasses.replace(
+        walk,
+        reached=within.rowid,
+        within=Within(),
+        looked=walk.looked + 1,
+        cleaned=walk.cleaned + within.cleaned,
+        failed=walk.failed + within.failed,
+    )
+
+
+def _members(kind: type, stored: Mapping[str, object]) -> dict[str, Any]:
+    """What a program with other members noted is left out."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return {name: value for name, value in stored.items() if name in names}
 
 
 def _finish(transaction: Transaction, walk: Cleaning) -> None:

@@ -89,8 +89,10 @@ _SANITIZED: Final = (_Type.TEXT, _Type.TEXTS, _Type.NAME)
 _WITH_STATUS: Final = (RecordKind.REMINDER, RecordKind.DECISION)
 
 
-def check_item(kind: RecordKind, item: Item) -> None:
-    """InvalidInput or TooLarge, naming the member, unless every member is known and well typed."""
+def check_item(kind: RecordKind, item: Item, accepted: Item | None = None) -> None:
+    """InvalidInput or TooLarge, naming the member, unless every member is known and well typed.
+    Members equal to those of ``accepted`` may be larger: cleaning can make a text longer.
+    """
     fields = _FIELDS[kind]
     for name, value in item.items():
         expected = fields.get(name)
@@ -98,7 +100,9 @@ def check_item(kind: RecordKind, item: Item) -> None:
             raise InvalidInput(f"A {kind.value} has no such member.", field="item")
         if not _fits(expected, value):
             raise InvalidInput(f"{name} is not what a {kind.value} can hold.", field=name)
-        _check_size(name, value)
+        _check_unicode(name, value)
+        if accepted is None or accepted.get(name) != value:
+            _check_size(name, value)
 
 
 def texts_of_item(item: Item) -> dict[str, JsonValue]:
@@ -207,7 +211,12 @@ def _check_size(name: str, value: object) -> None:
             raise TooLarge(
                 f"{name} is longer than {MAX_CONTENT_CHARACTERS} characters; nothing was stored."
             )
+
+
+def _check_unicode(name: str, value: object) -> None:
+    for text in cast("list[object]", value) if isinstance(value, list) else [value]:
         try:
-            value.encode()
+            if isinstance(text, str):
+                text.encode()
         except UnicodeEncodeError:
             raise InvalidInput(f"{name} is not valid Unicode.", field=name) from None

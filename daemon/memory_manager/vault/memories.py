@@ -44,8 +44,10 @@ from memory_manager.vault.rows import (
     WriteOutcome,
     WriteStatus,
 )
+from memory_manager.vault.savepoint import all_or_nothing
 
 if TYPE_CHECKING:
+    from memory_manager.vault.cleaning import Cleaned, Within
     from memory_manager.vault.incoming_rows import IncomingRow
     from memory_manager.vault.transaction import RowIndexer, RowJournal, Transaction
 
@@ -258,27 +260,29 @@ class Memories:
         self._written(transaction, row, WriteStatus.CREATED)
         return WriteOutcome(WriteStatus.CREATED, row)
 
-    def clean(self, transaction: Transaction, rowid: int, *, whole: bool) -> tuple[str, ...] | None:
-        """Take out of every version of a record what the present rules find in it, in place: the
-        ids of the rules, one for each version and rule, or None when nothing was found.
-
-        ``whole`` looks at versions of the present rule set too. Raises SanitizerFailed,
-        InvalidInput and TooLarge, having changed nothing of the record.
+    def clean(
+        self, transaction: Transaction, begun: Within, *, whole: bool, until: float
+    ) -> Cleaned | None:
+        """``cleaning.clean`` with all that follows from it: indexes, audit, and the journal, which
+        hears of a record once its last version was looked at. Raises, having changed nothing,
+        where the cleaned text cannot be stored.
         """
-        with cleaning.all_or_nothing(transaction):
-            found = cleaning.clean(transaction, rowid, whole=whole)
+        with all_or_nothing(transaction):
+            found = cleaning.clean(transaction, begun, whole=whole, until=until)
             if found is not None:
                 self._cleaned(transaction, found)
-        return None if found is None else found.rules
+        return found
 
-    def _cleaned(self, transaction: Transaction, found: cleaning.Cleaned) -> None:
-        shown = found.before is not None
+    def _cleaned(self, transaction: Transaction, found: Cleaned) -> None:
+        row, shown = found.row, found.before is not None
         if shown:
-            self._index(transaction, found.before, found.row)
-        rules = sorted(set(found.rules))
-        detail: dict[str, int | list[str]] = {"version": found.row.version, "redactions": rules}
-        audit.record(transaction, f"{found.row.kind.value}.cleaned", found.row.id, None, detail)
-        self.tell_cleaned(transaction, found.row, shown=shown)
+            self._index(transaction, found.before, row)
+        if found.changed:
+            rules = sorted(set(found.rules))
+            detail: dict[str, int | list[str]] = {"version": row.version, "redactions": rules}
+            audit.record(transaction, f"{row.kind.value}.cleaned", row.id, None, detail)
+        if found.done and found.readable and found.within.cleaned:
+            self.tell_cleaned(transaction, row, shown=shown)
 
     def tell_cleaned(self, transaction: Transaction, row: MemoryRow, *, shown: bool = True) -> None:
         """The journal hears that the sanitizer took something out of what other devices have."""

@@ -134,19 +134,21 @@ def prepare(
     *,
     reason: str | None = None,
     accepted: RowContents | None = None,
+    accepted_reason: str | None = None,
     personal: Personal = KEEP_PERSONAL,
 ) -> PreparedVersion:
     """Check the limits and clean the whole version, the writer's labels included.
 
-    Values equal to those of ``accepted`` are not measured again: cleaning can make a text longer
-    than what may be sent in, and such a memory must still be changed, forgotten and restored.
+    Values equal to those of ``accepted``, and a reason equal to ``accepted_reason``, are not
+    measured again: cleaning can make a text longer than what may be sent in, and such a memory must
+    still be changed, forgotten and restored.
 
     Raises TooLarge or InvalidInput, naming the field and never its value, and SanitizerFailed.
     Envelope fields and the opt-in flag in metadata are dropped: only the owner's own act sets them.
     A semantic key in which a secret was found is dropped, not rewritten: two different keys would
     become one and overwrite each other's memory. A state cannot be without its key: InvalidInput.
     """
-    _check_limits(contents, reason, accepted)
+    _check_limits(contents, None if reason == accepted_reason else reason, accepted)
     given: dict[str, Any] = {
         "path": contents.path,
         "content": contents.content,
@@ -243,7 +245,7 @@ def _check_limits(contents: RowContents, reason: str | None, accepted: RowConten
     for field in ("path", "bucket"):
         if not getattr(contents, field):
             raise InvalidInput(f"{field} must not be empty.", field=field)
-    check_item(contents.kind, contents.item)
+    check_item(contents.kind, contents.item, None if accepted is None else accepted.item)
     for field in ("metadata", "provenance"):
         mapping = getattr(contents, field)
         if not _is_accepted(field, mapping, accepted):

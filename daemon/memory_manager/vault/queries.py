@@ -67,21 +67,22 @@ def stored_row(connection: Connection, rowid: int) -> MemoryRow | None:
     return None if columns is None else decode_row(columns)
 
 
-def stored_versions(
-    connection: Connection, rowid: int
-) -> list[tuple[MemoryVersion, tuple[str, ...]]]:
-    """All versions of one row as they lie in the database, each with the ids of the rules that
-    fired when it was written: only for what cleans them.
+def stored_version_after(
+    connection: Connection, rowid: int, number: int
+) -> tuple[MemoryVersion, tuple[str, ...]] | None:
+    """The next version of a row as it lies in the database, with the ids of the rules that fired
+    when it was written: only for what cleans it.
     """
-    rows = connection.execute(
+    found = connection.execute(
         f"SELECT r.kind, v.redactions, {VERSION_COLUMNS} FROM record r"
-        " JOIN record_version v ON v.slot BETWEEN ? AND ? WHERE r.rowid = ? ORDER BY v.slot",
-        [version_slot(rowid, 0), version_slot(rowid, MAX_VERSION), rowid],
-    )
-    return [
-        (decode_version(columns, RecordKind(kind)), tuple(json.loads(rules)))
-        for kind, rules, *columns in rows
-    ]
+        " JOIN record_version v ON v.slot BETWEEN ? AND ? WHERE r.rowid = ?"
+        " ORDER BY v.slot LIMIT 1",
+        [version_slot(rowid, number + 1), version_slot(rowid, MAX_VERSION), rowid],
+    ).fetchone()
+    if found is None:
+        return None
+    kind, rules, *columns = found
+    return decode_version(columns, RecordKind(kind)), tuple(json.loads(rules))
 
 
 def rows_by_rowid(connection: Connection, rowids: Iterable[int]) -> dict[int, MemoryRow]:

@@ -4,41 +4,17 @@ row of theirs keeps the other (redaction.md 10, sync.md 5).
 
 from __future__ import annotations
 
-import random
-import string
-from typing import Any
+from collections.abc import Callable
 
+import pytest
 from ledger_world import LedgerDevice, LedgerWorld
-from older_rules import older_rules
+from older_rules import older_rules, token_of
 from small_vault import writer
 
-from memory_manager.base.identifiers import MemoryId, memory_id_bytes
-from memory_manager.sync.ledger import conflicts, revisions, sealed_rows
+from memory_manager.base.identifiers import MemoryId
+from memory_manager.sync.ledger import conflicts
 from memory_manager.vault import cleaning, settings
 from memory_manager.vault.rows import ForgetMode
-
-
-def token_of(seed: int) -> str:
-    """Shaped like a source-code host's token, made at run time."""
-    alphabet = string.ascii_letters + string.digits
-    return "gh" + "p_" + "".join(random.Random(seed).choices(alphabet, k=36))
-
-
-def clean(device: LedgerDevice) -> None:
-    """As the daemon does after an upgrade."""
-    while not device.write(lambda tx: cleaning.step(tx, device.memories)).done:
-        pass
-
-
-def sealed_texts(device: LedgerDevice, memory_id: MemoryId) -> list[str]:
-    """What the sealed rows of a record say that a device could open."""
-
-    def opened(connection: Any) -> list[str]:
-        known = revisions.everything(connection, memory_id_bytes(memory_id))
-        rows = (sealed_rows.payload_of(connection, revision.dot) for revision in known)
-        return [str(row.fields) for row in rows if row is not None]
-
-    return device.read(opened)
 
 
 def sealed_rows_of(device: LedgerDevice) -> int:
@@ -62,13 +38,13 @@ def test_what_one_device_cleaned_all_show_and_seal(world: LedgerWorld) -> None:
         memory = left.remember(f"use {token}", f"keys/{token}", metadata={"k": token})
         left.update(memory, content=f"now use {token}")
         world.settle()
-    assert token in "".join(sealed_texts(left, memory) + sealed_texts(right, memory))
-    clean(left)
+    assert token in "".join(left.sealed_texts(memory) + right.sealed_texts(memory))
+    left.clean()
     assert token not in str(agreed(world))
-    clean(right)
+    right.clean()
     assert token not in str(agreed(world))
     for device in (left, right):
-        texts = sealed_texts(device, memory)
+        texts = device.sealed_texts(memory)
         assert texts
         assert token not in "".join(texts)
         assert token.encode() not in device.vault.dump()
@@ -82,7 +58,7 @@ def test_devices_that_clean_at_the_same_time_do_not_disagree(world: LedgerWorld)
         world.settle()
     before = left.row(memory)
     for device in (left, right):
-        clean(device)
+        device.clean()
     shown = agreed(world)
     assert token not in str(shown)
     now = left.row(memory)
@@ -94,18 +70,71 @@ def test_devices_that_clean_at_the_same_time_do_not_disagree(world: LedgerWorld)
     assert right.content(memory) == "rotated"
 
 
+ACTS: dict[str, Callable[[LedgerDevice, MemoryId], object]] = {
+    "edited": lambda device, memory: device.update(memory, content="rotated"),
+    "tagged": lambda device, memory: device.update(memory, metadata={"tags": ["a"]}),
+    "deleted": lambda device, memory: device.forget(memory),
+    "redacted": lambda device, memory: device.forget(memory, ForgetMode.REDACT),
+}
+
+
+@pytest.mark.parametrize("cleaned_first", [True, False])
+@pytest.mark.parametrize("act", ACTS)
+def test_what_somebody_did_meanwhile_counts_and_the_cleaning_does_not(
+    world: LedgerWorld, act: str, cleaned_first: bool
+) -> None:
+    token = token_of(8)
+    left, right, third = (world.device() for _ in range(3))
+    with older_rules():
+        memory = left.remember(f"use {token}", metadata={"tags": ["t"]})
+        world.settle()
+    for number, device in enumerate((right, left) if cleaned_first else (left, right)):
+        device.clock_ms = 1_900_000_000_000 + number
+        if device is right:
+            right.clean()
+        else:
+            with older_rules():
+                ACTS[act](left, memory)
+    shown = agreed(world)
+    assert (memory in shown) == (act != "deleted")
+    for device in world.devices:
+        device.clean()
+    assert agreed(world).keys() == shown.keys()
+    expected = {"edited": "rotated", "redacted": "[REDACTED]", "deleted": None}
+    for device in (left, right, third):
+        assert device.content(memory) == expected.get(act, "use [REDACTED:github-token]")
+        row = device.row(memory)
+        assert row is None or row.metadata["tags"] == (["a"] if act == "tagged" else ["t"])
+        assert token not in "".join(device.sealed_texts(memory))
+
+
+def test_devices_that_clean_differently_ask_nobody(world: LedgerWorld) -> None:
+    left, right = world.device(), world.device()
+    with older_rules():
+        memory = left.remember(f"use {token_of(9)}, write to jane.doe@harbour-works.pt")
+        world.settle()
+    right.write(lambda tx: settings.change_setting(tx, "auto_redact_pii", True, writer()))
+    right.write(lambda tx: cleaning.start(tx, whole=True))
+    for device in (left, right):
+        device.clean()
+    world.settle()
+    assert (left.in_conflict(), right.in_conflict()) == ({}, {})
+    assert "jane.doe" not in (right.content(memory) or "")
+    assert "github-token" in (left.content(memory) or "")
+
+
 def test_what_was_not_sent_yet_reaches_the_others_and_then_goes(world: LedgerWorld) -> None:
     token = token_of(3)
     left, right = world.device(), world.device()
     world.settle()
     with older_rules():
         memory = left.remember(f"use {token}")
-    clean(left)
+    left.clean()
     assert (left.waiting(), sealed_rows_of(left)) == (2, 2)
-    assert [token in text for text in sealed_texts(left, memory)] == [False]
+    assert [token in text for text in left.sealed_texts(memory)] == [False]
     agreed(world)
-    assert not any(token in text for text in sealed_texts(left, memory))
-    assert sealed_rows_of(left) == len(sealed_texts(left, memory)), "none is kept unread"
+    assert not any(token in text for text in left.sealed_texts(memory))
+    assert sealed_rows_of(left) == len(left.sealed_texts(memory)), "none is kept unread"
     assert right.content(memory) == left.content(memory) == "use [REDACTED:github-token]"
 
 
@@ -119,7 +148,7 @@ def test_both_sides_of_a_conflict_stay_and_are_shown_cleaned(world: LedgerWorld)
             device.update(memory, content=f"{device is left} {token}")
         world.settle()
     for device in (left, right):
-        clean(device)
+        device.clean()
     world.settle()
     for device in (left, right):
         record = device.conflict(memory)
@@ -141,9 +170,9 @@ def test_a_deleted_record_is_cleaned_and_comes_back_clean(world: LedgerWorld) ->
         memory = left.remember(f"use {token}")
         left.forget(memory, ForgetMode.SOFT_DELETE)
         world.settle()
-    assert token in "".join(sealed_texts(left, memory))
-    clean(left)
-    assert token not in "".join(sealed_texts(left, memory))
+    assert token in "".join(left.sealed_texts(memory))
+    left.clean()
+    assert token not in "".join(left.sealed_texts(memory))
     left.restore(memory)
     shown = agreed(world)
     assert memory in shown
@@ -163,7 +192,7 @@ def test_what_a_device_of_older_rules_goes_on_writing_all_come_to_show_cleaned(
     for device in newer:
         device.pull()
         assert (device.waiting(), device.content(memory)) == (1, "use [REDACTED:github-token]")
-        assert token not in "".join(sealed_texts(device, memory))
+        assert token not in "".join(device.sealed_texts(memory))
     for device in newer:
         device.push()
     with older_rules():

@@ -23,9 +23,15 @@ A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
 
 
 def _revision(
-    device: bytes, seq: int, *parents: Dot, ms: int = 0, deletion: DeletionMode | None = None
+    device: bytes,
+    seq: int,
+    *parents: Dot,
+    ms: int = 0,
+    deletion: DeletionMode | None = None,
+    cleans: bool = False,
 ) -> Revision:
-    return Revision(Dot(device, seq), frozenset(parents), HybridTime(ms, 0, device.hex()), deletion)
+    time = HybridTime(ms, 0, device.hex())
+    return Revision(Dot(device, seq), frozenset(parents), time, deletion, cleans)
 
 
 FIRST = _revision(A, 1, ms=1)
@@ -117,3 +123,34 @@ def test_clocks_go_on_and_never_follow_a_wrong_one(ours: int, theirs: int, wall:
 )
 def test_many_deletions_from_elsewhere_ask_first(live: int, deletions: int, stops: bool) -> None:
     assert breaks(live, deletions) is stops
+
+
+def test_a_cleaning_counts_until_somebody_does_something() -> None:
+    cleaned = _revision(B, 1, FIRST.dot, ms=1, cleans=True)
+    assert current([FIRST, cleaned]).siblings == (cleaned,)
+    edit = _revision(C, 1, FIRST.dot, ms=1)
+    assert current([FIRST, cleaned, edit]).siblings == (edit,)
+    tidy = _revision(C, 1, FIRST.dot, ms=1, deletion=DeletionMode.TIDY)
+    assert current([FIRST, cleaned, tidy]).siblings == ()
+    again = _revision(B, 2, cleaned.dot, ms=1, cleans=True)
+    assert current([FIRST, cleaned, again, tidy]).siblings == ()
+    knowing = _revision(A, 2, cleaned.dot, ms=2)
+    assert current([FIRST, cleaned, again, knowing]).siblings == (knowing,)
+
+
+def test_of_cleanings_of_the_same_the_one_after_most_counts() -> None:
+    b, c = (_revision(device, 1, FIRST.dot, ms=1, cleans=True) for device in (B, C))
+    assert current([FIRST, b, c]).siblings == (c,)
+    again = _revision(B, 2, b.dot, ms=1, cleans=True)
+    assert current([FIRST, b, c, again]).siblings == (again,)
+
+
+def test_a_cleaning_of_two_stays_beside_a_change_of_one() -> None:
+    other = _revision(B, 1, ms=2)
+    cleaned = _revision(C, 1, FIRST.dot, other.dot, ms=2, cleans=True)
+    edit = _revision(A, 2, FIRST.dot, ms=3)
+    assert current([FIRST, other, cleaned, edit]).siblings == (edit, cleaned)
+    assert current([FIRST, other, cleaned, edit, _revision(B, 2, other.dot)]).siblings == (
+        edit,
+        _revision(B, 2, other.dot),
+    )

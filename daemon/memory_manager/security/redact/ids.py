@@ -15,6 +15,8 @@ from memory_manager.security.redact.rules import RULES
 
 OVERSIZE: Final = "oversize-unscannable"
 WITHHELD: Final = "subtree-withheld"
+NOT_CHECKED: Final = frozenset({OVERSIZE, WITHHELD})
+"""Where these stand all of a text went, harmless or not, because it could not be read."""
 BARE_TOKEN: Final = "[REDACTED]"  # noqa: S105 - a mark, not a password
 
 DETECTOR_IDS: Final = (

@@ -22,6 +22,7 @@ from memory_manager.vault.connection import is_write_failure
 from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.rows import RowStatus
+from memory_manager.vault.savepoint import all_or_nothing
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
@@ -59,7 +60,13 @@ def apply_row(
         leads = _observe(connection, time, transaction.now_ms)
         revisions.add(
             connection,
-            Revision(dot, _earlier(connection, dot, payload.parents), time, payload.mode),
+            Revision(
+                dot,
+                _earlier(connection, dot, payload.parents),
+                time,
+                payload.mode,
+                cleans=payload.cleans,
+            ),
             record=record,
             record_id=record_id,
             kind=payload.kind.value,
@@ -74,6 +81,7 @@ def apply_row(
     _remove_redacted(transaction, record_id, dot, payload)
     with _all_or_nothing(transaction):
         settle(transaction, memories, record_id, record, Opened(dot, payload, said))
+    _retire_cleaned(connection, record_id, dot, payload)
 
 
 def _record_of(payload: Payload, record: bytes) -> bytes | None:
@@ -133,6 +141,14 @@ def _remove_redacted(
         transaction.request_checkpoint()
 
 
+def _retire_cleaned(connection: Connection, record_id: bytes, dot: Dot, payload: Payload) -> None:
+    """What a record said before it was cleaned stays on no device, early or late."""
+    if revisions.was_cleaned(connection, record_id):
+        sealed_rows.retire(connection, revisions.past_edits(connection, record_id))
+        if payload.cleans:
+            sealed_rows.release_dead(connection, revisions.ancestors(connection, dot))
+
+
 def _apply_copy(connection: Connection, payload: Payload, record: bytes) -> None:
     if payload.kind is Kind.TOMBSTONE:
         copies.remove_copy(connection, record)
@@ -151,17 +167,12 @@ def _all_or_nothing(transaction: Transaction) -> Generator[None]:
     """A row that the vault refuses leaves no trace but its quarantine."""
     import sqlcipher3.dbapi2 as sqlcipher
 
-    connection, callbacks = transaction.connection, len(transaction.callbacks)
-    connection.execute("SAVEPOINT incoming")
     try:
-        yield
-        connection.execute("RELEASE incoming")
+        with all_or_nothing(transaction):
+            yield
+    except RowRefused:
+        raise
     except (MemlocketError, sqlcipher.IntegrityError, ValueError) as error:
-        if is_write_failure(error) or not connection.in_transaction:
-            raise
-        connection.execute("ROLLBACK TO incoming")
-        connection.execute("RELEASE incoming")
-        del transaction.callbacks[callbacks:]
-        if isinstance(error, RowRefused):
+        if is_write_failure(error) or not transaction.connection.in_transaction:
             raise
         raise RowRefused(SyncCode.NOT_APPLIED) from None

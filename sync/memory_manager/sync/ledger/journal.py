@@ -23,7 +23,7 @@ from memory_manager.sync.ledger import (
 from memory_manager.sync.ledger.own_log import Said
 from memory_manager.sync.ledger.state import SyncState
 from memory_manager.sync.wire.envelope import Dot, Policy
-from memory_manager.sync.wire.payload import DeletionMode, Kind
+from memory_manager.sync.wire.payload import DeletionMode, HybridTime, Kind
 from memory_manager.sync.wire.versions import Revision
 from memory_manager.vault import queries
 from memory_manager.vault.memories import Memories
@@ -76,13 +76,20 @@ class SyncJournal:
         """Seal what the row says now, so that the other devices come to say it too, and remove the
         sealed rows that what was found may stand in.
         """
-        found = self.active(transaction.connection)
+        connection, record_id = transaction.connection, memory_id_bytes(row.id)
+        found = self.active(connection)
         if found is None:
             return
-        if shown and row.status is not RowStatus.DELETED:
-            seal_version(memories, transaction, found, row, WriteStatus.UPDATED)
-        earlier = revisions.superseded_edits(transaction.connection, memory_id_bytes(row.id))
-        sealed_rows.retire(transaction.connection, earlier)
+        earlier = revisions.past_edits(connection, record_id)
+        if shown or sealed_rows.are_held(connection, earlier):
+            deleted = row.status is RowStatus.DELETED
+            action = WriteStatus.DELETED if deleted else WriteStatus.UPDATED
+            with contextlib.suppress(TooLarge):  # then the other devices clean theirs
+                seal_version(memories, transaction, found, row, action, cleans=True)
+        if shown:
+            for name in revisions.names(connection, record_id):
+                copies.forget_copies_of(transaction, state.require(connection), name)
+        sealed_rows.retire(connection, revisions.past_edits(connection, record_id))
 
 
 def seal_version(
@@ -94,22 +101,24 @@ def seal_version(
     *,
     kind: Kind = Kind.MEMORY,
     at_ms: int | None = None,
+    cleans: bool = False,
 ) -> None:
     """One own revision of a record as it stands, and for a deleted one its tombstone.
 
     It names what the row showed: current revisions that a person still has to decide about stay
     beside it, unless ``kind`` is RESOLVE, or the record is deleted or redacted. Without
     ``memories`` a key that gets free stays so until somebody else writes to it; ``at_ms`` is when
-    a version was written that is sealed only now.
+    a version was written that is sealed only now. ``cleans``: nobody changed the record, its
+    versions were only cleaned.
     """
     connection, record_id = transaction.connection, memory_id_bytes(row.id)
     known = connection.execute(
-        "SELECT record, claim FROM sync_record WHERE id = ?", (record_id,)
+        "SELECT record, claim, version FROM sync_record WHERE id = ?", (record_id,)
     ).fetchone()
     deleted = row.status is RowStatus.DELETED
     if known is None and deleted:
         return  # what nobody else ever saw needs no tombstone
-    record, claim = (own_log.new_record(), None) if known is None else known
+    record, claim, sealed = (own_log.new_record(), None, 0) if known is None else known
     maximal = revisions.maximal(connection, record_id) if known is not None else []
     staying: list[Revision] = []
     redacted = action is WriteStatus.REDACTED
@@ -119,7 +128,13 @@ def seal_version(
             staying = [revision for revision in maximal if revision.dot in undecided]
         else:
             connection.execute("DELETE FROM sibling WHERE id = ?", (record_id,))
-    named = {r.dot for r in maximal if r not in staying}
+    shown = [revision for revision in maximal if revision not in staying]
+    anew = None
+    if cleans and sealed == row.version:  # else what it says was not sealed before
+        if not deleted:  # a deletion beside it yields anyway, and says nothing anew
+            shown = [revision for revision in shown if revision.deletion is None]
+        anew = max((revision.time for revision in shown), default=None)
+    named = {revision.dot for revision in shown}
     if redacted:
         named |= revisions.unnumbered(connection, record_id)
     parents = tuple(sorted(named))
@@ -136,6 +151,7 @@ def seal_version(
             parents=parents,
             beats=tuple(r.time for r in staying),
             at_ms=at_ms,
+            cleans=anew,
         )
         found, revision = own_log.append(transaction, found, said)
         parents = (revision.dot,)
@@ -146,7 +162,7 @@ def seal_version(
     if deleted:
         fields = {"updated_at_ms": row.updated_at_ms, **_who(row)}
         _seal_tombstone(
-            transaction, found, record, record_id, parents, DeletionMode.TIDY, row.id, fields
+            transaction, found, record, record_id, parents, DeletionMode.TIDY, row.id, fields, anew
         )
     place = None
     if not deleted:
@@ -202,8 +218,7 @@ def seal_forgetting(
         connection,
         [r.dot for r in revisions.everything(connection, record_id) if r.deletion is None],
     )
-    names = connection.execute("SELECT DISTINCT record FROM revision WHERE id = ?", (record_id,))
-    for (name,) in names.fetchall():
+    for name in revisions.names(connection, record_id):
         sealed_rows.remove_record(connection, name)
         copies.forget_copies_of(transaction, found, name)
         found = state.require(connection)
@@ -221,6 +236,7 @@ def _seal_tombstone(
     mode: DeletionMode,
     memory_id: str,
     fields: dict[str, Any],
+    cleans: HybridTime | None = None,
 ) -> SyncState:
     said = Said(
         Kind.TOMBSTONE,
@@ -230,6 +246,7 @@ def _seal_tombstone(
         policy=Policy.TOMBSTONE,
         parents=parents,
         deletion=mode,
+        cleans=cleans,
     )
     return own_log.append(transaction, found, said)[0]
 

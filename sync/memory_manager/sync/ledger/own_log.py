@@ -19,7 +19,7 @@ from memory_manager.sync.wire.envelope import (
     seal_row,
 )
 from memory_manager.sync.wire.log import Entry
-from memory_manager.sync.wire.payload import DeletionMode, HybridTime, Kind, encode_payload
+from memory_manager.sync.wire.payload import CLEANED, DeletionMode, HybridTime, Kind, encode_payload
 from memory_manager.sync.wire.versions import Revision
 from memory_manager.vault.kdf import KEY_BYTES, NONCE_BYTES, wipe
 
@@ -33,7 +33,8 @@ _RANDOM_BYTES: Final = KEY_BYTES + 2 * NONCE_BYTES
 class Said:
     """What one own entry says. ``record_id`` is None for one that speaks of no record here;
     ``beats``: times of revisions that stay beside it and that it shall win over. ``at_ms``: when it
-    was said, where that was before the sealing.
+    was said, where that was before the sealing. ``cleans``: the time of what it says anew, cleaned:
+    it counts as said then.
     """
 
     kind: Kind
@@ -45,6 +46,7 @@ class Said:
     deletion: DeletionMode | None = None
     beats: tuple[HybridTime, ...] = ()
     at_ms: int | None = None
+    cleans: HybridTime | None = None
 
 
 def append(transaction: Transaction, state: SyncState, said: Said) -> tuple[SyncState, Revision]:
@@ -55,7 +57,11 @@ def append(transaction: Transaction, state: SyncState, said: Said) -> tuple[Sync
     time = _later_than(clock, said.beats)
     if said.at_ms is not None and said.at_ms < transaction.now_ms:
         time, clock = HybridTime(max(0, said.at_ms), 0, clock.device), state.clock
-    payload = encode_payload(said.kind, time, said.parents, said.fields)
+    fields = said.fields
+    if said.cleans is not None:
+        time, clock = dataclasses.replace(said.cleans, device=clock.device), state.clock
+        fields = {**fields, CLEANED: True}
+    payload = encode_payload(said.kind, time, said.parents, fields)
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise TooLarge("A memory with all its fields is too large to be synced.")
     key = keybag.current_key(connection)
@@ -87,7 +93,9 @@ def append(transaction: Transaction, state: SyncState, said: Said) -> tuple[Sync
         (state.device, seq, entry.head, entry.body_hash, entry.pack()),
     ).fetchone()
     sealed_rows.put(connection, rowid, row)
-    revision = Revision(dot, frozenset(said.parents), time, said.deletion)
+    revision = Revision(
+        dot, frozenset(said.parents), time, said.deletion, cleans=said.cleans is not None
+    )
     revisions.add(
         connection,
         revision,

@@ -19,7 +19,8 @@ row of it costs opening these again, and one member could write any number.
 """
 _MAX_NAMED: Final = 1000
 _OF_RECORD: Final = "id IS ? AND (? IS NOT NULL OR record = ?)"
-_COLUMNS: Final = "rowid, device, seq, deletion, hlc_ms, hlc_counter"
+_COLUMNS: Final = "rowid, device, seq, deletion, hlc_ms, hlc_counter, kind"
+_CLEANED: Final = "cleaned"  # the kind of a revision that ``cleans``
 
 
 def add(
@@ -51,7 +52,7 @@ def add(
             dot.seq,
             record,
             record_id,
-            kind,
+            _CLEANED if revision.cleans else kind,
             deletion,
             revision.time.ms,
             revision.time.counter,
@@ -68,6 +69,21 @@ def add(
             f"UPDATE revision SET superseded = 1 WHERE device = ? AND seq = ? AND {_OF_RECORD}",
             (parent.device, parent.seq, *of_record),
         )
+    if record_id is not None and was_cleaned(connection, record_id):
+        connection.executemany(
+            "UPDATE revision SET superseded = 1 WHERE device = ? AND seq = ?",
+            [(d.device, d.seq) for d in versions.yielding(everything(connection, record_id))],
+        )
+
+
+def was_cleaned(connection: Connection, record_id: bytes) -> bool:
+    """Whether any device cleaned the record: then nobody reads its superseded revisions again, and
+    each device removes their rows when it cleans it or hears of it.
+    """
+    found = connection.execute(
+        "SELECT 1 FROM revision WHERE id = ? AND kind = ?", (record_id, _CLEANED)
+    ).fetchone()
+    return found is not None
 
 
 def is_known(connection: Connection, dot: Dot) -> bool:
@@ -132,13 +148,25 @@ def everything(connection: Connection, record_id: bytes) -> list[Revision]:
     return [_revision(row, frozenset(parents.get(row[0], ()))) for row in rows]
 
 
-def superseded_edits(connection: Connection, record_id: bytes) -> list[Dot]:
-    """The revisions with content that a later one of the record took the place of."""
+def past_edits(connection: Connection, record_id: bytes) -> list[Dot]:
+    """The superseded revisions with content of a record, but for the last cleaning ones: what these
+    say is what concurrent changes are measured against. Of a redacted record they go as well.
+    """
     rows = connection.execute(
-        "SELECT device, seq FROM revision WHERE id = ? AND superseded = 1 AND deletion IS NULL",
-        (record_id,),
+        "SELECT device, seq FROM revision v WHERE id = ? AND superseded = 1 AND deletion IS NULL"
+        " AND (kind <> ? OR EXISTS(SELECT 1 FROM revision_parent p JOIN revision c"
+        "   ON c.rowid = p.child WHERE p.parent_device = v.device AND p.parent_seq = v.seq"
+        "   AND c.kind = ?)"
+        "  OR EXISTS(SELECT 1 FROM record r WHERE r.id = v.id AND r.status = 'redacted'))",
+        (record_id, _CLEANED, _CLEANED),
     )
     return [Dot(*row) for row in rows]
+
+
+def names(connection: Connection, record_id: bytes) -> list[bytes]:
+    """What a record is called on the wire: more than one where devices made it by themselves."""
+    rows = connection.execute("SELECT DISTINCT record FROM revision WHERE id = ?", (record_id,))
+    return [name for (name,) in rows]
 
 
 def unnumbered(connection: Connection, record_id: bytes) -> set[Dot]:
@@ -212,6 +240,7 @@ def common_base(connection: Connection, siblings: Iterable[Revision]) -> Dot | N
 
 
 def _revision(row: tuple[Any, ...], parents: frozenset[Dot]) -> Revision:
-    _, device, seq, deletion, ms, counter = row
+    _, device, seq, deletion, ms, counter, kind = row
     mode = None if deletion is None else DeletionMode(deletion)
-    return Revision(Dot(device, seq), parents, HybridTime(ms, counter, device.hex()), mode)
+    time = HybridTime(ms, counter, device.hex())
+    return Revision(Dot(device, seq), parents, time, mode, cleans=kind == _CLEANED)

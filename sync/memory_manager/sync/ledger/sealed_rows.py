@@ -113,6 +113,11 @@ def remove(connection: Connection, dots: Iterable[Dot]) -> None:
         )
 
 
+def are_held(connection: Connection, dots: Iterable[Dot]) -> bool:
+    """Whether any of these rows can still be read here."""
+    return any(stored(connection, dot) is not None for dot in dots)
+
+
 def retire(connection: Connection, dots: Iterable[Dot]) -> None:
     """Remove sealed rows that nobody here reads again; one that the server has not seen yet goes,
     as it is, when it has: the other devices still have to open it.

@@ -6,9 +6,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from memory_manager.base.identifiers import memory_id_from_bytes
+from memory_manager.security.redact.ids import NOT_CHECKED
 from memory_manager.security.redact.sanitize import KEEP_PERSONAL
 from memory_manager.sync.ledger import claims, payload_rows, revisions, sealed_rows
 from memory_manager.sync.ledger.merging import Edit, shown
+from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.payload import Payload
 from memory_manager.sync.wire.versions import Current, Revision
@@ -79,10 +81,7 @@ def remove_forgotten(transaction: Transaction, record_id: bytes, now: Current) -
     held = sealed_rows.of_edits(connection, "id", record_id)
     sealed_rows.remove(connection, (dot for dot in held if dot not in kept))
     if not kept:
-        names = connection.execute(
-            "SELECT DISTINCT record FROM revision WHERE id = ?", (record_id,)
-        ).fetchall()
-        for (name,) in names:
+        for name in revisions.names(connection, record_id):
             sealed_rows.remove_record(connection, name)
     transaction.request_checkpoint()
 
@@ -120,7 +119,7 @@ def _show(
     edits = edits_of(connection, now, opened)
     if not edits:
         return None
-    found = shown(edits, _base(connection, [edit.revision for edit in edits]))
+    found = shown(edits, _base(connection, record_id, [edit.revision for edit in edits]))
     # all current revisions speak of one record, whatever their payloads call it
     row = dataclasses.replace(found.row, id=memory_id_from_bytes(record_id))
     holds = claims.take(transaction, memories, record_id, row.contents, edits[0].revision)
@@ -141,9 +140,11 @@ def _show(
 
 def _is_for_all(connection: Connection, row: MemoryRow, incoming: IncomingRow) -> bool:
     """Whether what the sanitizer took out is nobody's to keep; what only the settings for personal
-    data of this device name stays on the others.
+    data of this device name stays on the others, and so does what could not be checked here.
     """
-    if not row.redactions or personal_data(connection) != KEEP_PERSONAL:
+    if not row.redactions or not NOT_CHECKED.isdisjoint(row.redactions):
+        return False
+    if personal_data(connection) != KEEP_PERSONAL:
         return False
     return cleaned(incoming.contents) != incoming.contents
 
@@ -161,10 +162,13 @@ def edits_of(connection: Connection, now: Current, opened: Opened | None = None)
     return edits
 
 
-def _base(connection: Connection, siblings: list[Revision]) -> RowContents | None:
+def _base(connection: Connection, record_id: bytes, siblings: list[Revision]) -> RowContents | None:
     if len(siblings) < 2:
         return None
     dot = revisions.common_base(connection, siblings)
+    if dot is not None and revisions.was_cleaned(connection, record_id):
+        # not every device has what was said before, but all have what was said anew
+        dot = versions.said_anew(revisions.everything(connection, record_id), dot)
     payload = None if dot is None else sealed_rows.payload_of(connection, dot)
     if payload is None or "content" not in payload.fields:
         return None

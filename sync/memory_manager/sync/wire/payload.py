@@ -15,6 +15,7 @@ from memory_manager.sync.wire.canonical import is_count
 from memory_manager.sync.wire.envelope import Dot, OpenedRow, dot_from_hex, parents_hash
 
 VERSION: Final = 1
+CLEANED: Final = "cleaned"
 MAX_COUNTER: Final = (1 << 32) - 1
 """Of a hybrid time; beyond it and the year 9999 there is no later one to write."""
 
@@ -54,6 +55,11 @@ class Payload:
     parents: tuple[Dot, ...]
     mode: DeletionMode | None
     fields: Mapping[str, Any] = dataclasses.field(repr=False)
+
+    @property
+    def cleans(self) -> bool:
+        """Whether it says, cleaned, what its parents say: nobody changed anything."""
+        return self.fields.get(CLEANED) is True
 
 
 def encode_payload(

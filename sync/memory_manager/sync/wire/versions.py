@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from memory_manager.base.times import MAX_UNIX_MS
 from memory_manager.sync.wire.envelope import Dot
@@ -16,12 +16,15 @@ BREAKER_SHARE = 0.05
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Revision:
-    """One revision of a record. ``deletion`` is None for one that has content."""
+    """One revision of a record. ``deletion`` is None for one that has content; ``cleans``: it says
+    what its parents say, without what newer rules of the sanitizer took out.
+    """
 
     dot: Dot
     parents: frozenset[Dot]
     time: HybridTime
     deletion: DeletionMode | None = None
+    cleans: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,11 +46,13 @@ class Current:
 def current(revisions: Iterable[Revision]) -> Current:
     """The state of a record from all its known revisions, in any order.
 
-    A revision that another one names as a parent is superseded. Of what is left, edits win over
-    ``tidy``; a ``forget`` wins over every edit that did not know of it, early or late.
+    A revision that another one names as a parent is superseded, and so is one that is ``yielding``.
+    Of what is left, edits win over ``tidy``; a ``forget`` wins over every edit that did not know of
+    it, early or late.
     """
     known = {revision.dot: revision for revision in revisions}
     superseded = {dot for revision in known.values() for dot in revision.parents}
+    superseded |= yielding(known.values())
     forgets = {r.dot for r in known.values() if r.deletion is DeletionMode.FORGET}
     maximal = [revision for dot, revision in known.items() if dot not in superseded]
     edits = [revision for revision in maximal if revision.deletion is None]
@@ -55,6 +60,70 @@ def current(revisions: Iterable[Revision]) -> Current:
         edits = [edit for edit in edits if forgets <= _ancestors(edit, known)]
     ordered = sorted(edits, key=lambda r: (r.time, r.dot.device, r.dot.seq), reverse=True)
     return Current(tuple(ordered), forgotten=bool(forgets) and not ordered)
+
+
+def yielding(revisions: Collection[Revision]) -> set[Dot]:
+    """The cleaning revisions that count no more: somebody changed or deleted, without knowing them,
+    all that they say anew; or another one says the same anew, after more cleanings or else later.
+
+    A cleaning is nobody's act: it must neither bring back what was deleted nor ask for a decision.
+    """
+    cleaning = _cleaning(revisions)
+    changed: set[Dot] = set()
+    named: set[Dot] = set()
+    for revision in revisions if cleaning else ():
+        named |= revision.parents
+        if revision.dot not in cleaning:
+            for parent in revision.parents:
+                changed |= cleaning[parent].origins if parent in cleaning else {parent}
+    found = {dot for dot, one in cleaning.items() if one.origins <= changed}
+    of_same: dict[frozenset[Dot], list[_Cleaning]] = {}
+    for dot in cleaning.keys() - found - named:
+        of_same.setdefault(cleaning[dot].origins, []).append(cleaning[dot])
+    for same in of_same.values():
+        last = max(same, key=_Cleaning.rank)
+        found.update(one.revision.dot for one in same if one is not last)
+    return found
+
+
+def said_anew(revisions: Collection[Revision], dot: Dot) -> Dot | None:
+    """The last of the cleaning revisions that say what this one says; None without one."""
+    cleaning = _cleaning(revisions)
+    origins = cleaning[dot].origins if dot in cleaning else frozenset((dot,))
+    same = [one for one in cleaning.values() if one.origins == origins]
+    return max(same, key=_Cleaning.rank).revision.dot if same else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Cleaning:
+    """A cleaning revision, what it says anew, and how many cleanings it came after."""
+
+    revision: Revision
+    origins: frozenset[Dot]
+    after: int
+
+    def rank(self) -> tuple[object, ...]:
+        dot = self.revision.dot
+        return self.after, self.revision.time, dot.device, dot.seq
+
+
+def _cleaning(revisions: Iterable[Revision]) -> dict[Dot, _Cleaning]:
+    found = {r.dot: r for r in revisions if r.cleans and r.parents}
+    return {dot: _Cleaning(revision, *_origins(revision, found)) for dot, revision in found.items()}
+
+
+def _origins(revision: Revision, cleaning: Mapping[Dot, Revision]) -> tuple[frozenset[Dot], int]:
+    origins: set[Dot] = set()
+    before: set[Dot] = set()
+    pending = list(revision.parents)
+    while pending:
+        dot = pending.pop()
+        if dot not in cleaning:
+            origins.add(dot)
+        elif dot not in before:
+            before.add(dot)
+            pending.extend(cleaning[dot].parents)
+    return frozenset(origins), len(before)
 
 
 def _ancestors(revision: Revision, known: Mapping[Dot, Revision]) -> set[Dot]:
