@@ -346,7 +346,7 @@ def no_string_token_or_word_stands_in_a_log_or_file(walk: Walk) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_two_laptops_share_one_memory_from_setup_to_recovery(walk: Walk) -> None:
     a_machine_alone_says_that_sync_is_off(walk)
     setup_refuses_other_words_and_says_what_belongs_on_paper(walk)
