@@ -143,10 +143,9 @@ def _remove_redacted(
 
 def _retire_cleaned(connection: Connection, record_id: bytes, dot: Dot, payload: Payload) -> None:
     """What a record said before it was cleaned stays on no device, early or late."""
-    if revisions.was_cleaned(connection, record_id):
-        sealed_rows.retire(connection, revisions.past_edits(connection, record_id))
-        if payload.cleans:
-            sealed_rows.release_dead(connection, revisions.ancestors(connection, dot))
+    sealed_rows.retire_past(connection, record_id)
+    if payload.cleans:
+        sealed_rows.release_dead(connection, revisions.ancestors(connection, dot))
 
 
 def _apply_copy(connection: Connection, payload: Payload, record: bytes) -> None:

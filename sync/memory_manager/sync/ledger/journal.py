@@ -80,7 +80,8 @@ class SyncJournal:
         found = self.active(connection)
         if found is None:
             return
-        earlier = revisions.past_edits(connection, record_id)
+        decided = not revisions.undecided(connection, record_id)
+        earlier = revisions.past_edits(connection, record_id) if decided else []
         if shown or sealed_rows.are_held(connection, earlier):
             deleted = row.status is RowStatus.DELETED
             action = WriteStatus.DELETED if deleted else WriteStatus.UPDATED
@@ -89,7 +90,8 @@ class SyncJournal:
         if shown:
             for name in revisions.names(connection, record_id):
                 copies.forget_copies_of(transaction, state.require(connection), name)
-        sealed_rows.retire(connection, revisions.past_edits(connection, record_id))
+        if decided:
+            sealed_rows.retire(connection, revisions.past_edits(connection, record_id))
 
 
 def seal_version(
@@ -176,6 +178,7 @@ def seal_version(
         claims.note(connection, record_id, place, revision)
         if claim != place and memories is not None:
             claims.reassign(transaction, memories, claim)
+    sealed_rows.retire_past(connection, record_id)
 
 
 def seal_missed(transaction: Transaction, record_id: bytes) -> None:

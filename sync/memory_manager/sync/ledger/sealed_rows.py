@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from memory_manager.sync.errors import RowRefused, SyncCode
-from memory_manager.sync.ledger import keybag
+from memory_manager.sync.ledger import keybag, revisions
 from memory_manager.sync.wire.envelope import (
     WRAP_BYTES,
     Dot,
@@ -129,6 +129,15 @@ def retire(connection: Connection, dots: Iterable[Dot]) -> None:
             " (SELECT rowid FROM entry WHERE device = ? AND seq = ? AND n IS NULL)",
             (dot.device, dot.seq),
         )
+
+
+def retire_past(connection: Connection, record_id: bytes) -> None:
+    """Retire what a record said before it was cleaned. While its owner has to decide between
+    several revisions, what these came from stays: they are measured against it.
+    """
+    cleaned = revisions.was_cleaned(connection, record_id)
+    if cleaned and not revisions.undecided(connection, record_id):
+        retire(connection, revisions.past_edits(connection, record_id))
 
 
 def _delete_numbered(connection: Connection, dot: Dot) -> None:

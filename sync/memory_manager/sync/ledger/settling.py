@@ -167,8 +167,8 @@ def _base(connection: Connection, record_id: bytes, siblings: list[Revision]) ->
         return None
     dot = revisions.common_base(connection, siblings)
     if dot is not None and revisions.was_cleaned(connection, record_id):
-        # not every device has what was said before, but all have what was said anew
-        dot = versions.said_anew(revisions.everything(connection, record_id), dot)
+        # not every device has what was said first, but all have what was said anew
+        dot = versions.said_anew(revisions.everything(connection, record_id), dot) or dot
     payload = None if dot is None else sealed_rows.payload_of(connection, dot)
     if payload is None or "content" not in payload.fields:
         return None
