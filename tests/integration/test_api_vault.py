@@ -294,7 +294,8 @@ def test_hidden_rows_are_in_no_answer_and_no_count(tmp_path: Path) -> None:
             for caller in (wire, owner):
                 assert [item["id"] for item in caller.search("glacier")] == [shown]
                 assert [item["id"] for item in caller.search("*")] == [shown]
-                assert caller.search(hidden[0]) == []
+                # two digits of an id may be those of the day that the other row was made on
+                assert {item["id"] for item in caller.search(hidden[0])} <= {shown}
                 pack = caller.context("glacier")
                 assert [item["id"] for item in pack["items"]] == [shown]
                 assert pack["coverage"] == {"candidates": 1, "returned": 1}
