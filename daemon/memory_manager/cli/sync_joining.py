@@ -16,7 +16,7 @@ from memory_manager.cli.arguments import Commands, add_command, add_passphrase_f
 from memory_manager.cli.context import Context
 from memory_manager.cli.errors import EXIT_OK, NotConfirmed, Usage
 from memory_manager.cli.output import entries, section
-from memory_manager.cli.sync_waiting import show_invitation, wait_for_welcome
+from memory_manager.cli.sync_waiting import ended_by_ctrl_c, show_invitation, wait_for_welcome
 from memory_manager.client.memory_client import JsonObject, MemoryClient
 from memory_manager.client.sync_acts import SyncActs
 from memory_manager.sync.membership.calling import id_called
@@ -125,8 +125,9 @@ def run_join(arguments: argparse.Namespace, context: Context) -> int:
         passphrase = owner_passphrase(client, context, arguments.passphrase_fd)
         acts = SyncActs(client.connection)
         asked = acts.join(server_request(arguments, passphrase))
-        show_invitation(context, str(asked["invitation"]), arguments)
-        answer = wait_for_welcome(context, acts, cast("int", asked["expires_in_seconds"]))
+        with ended_by_ctrl_c(acts):
+            show_invitation(context, str(asked["invitation"]), arguments)
+            answer = wait_for_welcome(context, acts, cast("int", asked["expires_in_seconds"]))
     context.console.result(answer, sync_text.member("This machine shares the memory now.", answer))
     context.console.note("Compare the head words on both machines: memlocket sync status")
     return EXIT_OK

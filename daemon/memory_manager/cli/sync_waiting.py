@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Generator
 
 from memory_manager.base.errors import MemlocketError
 from memory_manager.cli.context import Context
@@ -34,29 +36,26 @@ def show_invitation(context: Context, text: str, arguments: argparse.Namespace) 
 
 
 def wait_for_welcome(context: Context, acts: SyncActs, seconds: int) -> JsonObject:
-    """The answer of the join; whatever ends the waiting ends the attempt too.
-
-    ``seconds`` is how long the string is good.
-    """
+    """The answer of the join. ``seconds`` is how long the string is good."""
     reached = 0
+    with context.console.countdown("waiting", seconds) as advance:
+        while True:
+            answer = acts.look_for_welcome()
+            if answer.get("state") == "joined":
+                return answer
+            left = answer.get("seconds_left")
+            if isinstance(left, int):
+                advance(seconds - left - reached)
+                reached = seconds - left
+            time.sleep(POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def ended_by_ctrl_c(acts: SyncActs) -> Generator[None]:
+    """Whoever gives up while the string is shown ends the attempt too."""
     try:
-        with context.console.countdown("waiting", seconds) as advance:
-            while True:
-                answer = acts.look_for_welcome()
-                if answer.get("state") == "joined":
-                    return answer
-                left = answer.get("seconds_left")
-                if isinstance(left, int):
-                    advance(seconds - left - reached)
-                    reached = seconds - left
-                time.sleep(POLL_SECONDS)
+        yield
     except KeyboardInterrupt:
-        _give_up(acts)
+        with contextlib.suppress(MemlocketError):  # the string expires by itself
+            acts.stop_waiting()
         raise
-
-
-def _give_up(acts: SyncActs) -> None:
-    try:
-        acts.stop_waiting()
-    except MemlocketError:
-        return  # the string expires by itself

@@ -60,7 +60,14 @@ def test_setup_and_enrolment_on_terminals(
     assert told["sync"]["words_recover"] is True
     assert "On your recovery sheet" in setup.screen
 
-    join = Terminal([*COMMAND, "sync", "join", server.url, "--name", "laptop"], laptop.env)
+    asked = [*COMMAND, "sync", "join", server.url, "--name", "laptop"]
+    with Terminal(asked, laptop.env) as given_up:
+        given_up.expect(r"mlk1:[\w-]+\s")
+        given_up.interrupt()  # before the waiting begins, too
+        assert given_up.wait() == 130
+    with laptop.owner() as owner:
+        assert owner.post("/v1/sync/join/look").code == "enrolment_expired"
+    join = Terminal(asked, laptop.env)
     text = join.expect(r"(mlk1:[\w-]+)\s")[1]
     assert "█▀▀▀▀▀▀▀█" in join.screen  # the corners of the picture
     approve = Terminal([*COMMAND, "sync", "approve"], desk.env)
