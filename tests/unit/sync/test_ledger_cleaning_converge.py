@@ -170,6 +170,9 @@ def decide(told: Told) -> None:
         assert (device.in_conflict(), device.quarantined()) == ({}, {})
         assert device.shown() == first.shown()
         for memory in told.ids:
+            row = device.row(memory)
+            if row is not None and row.status is RowStatus.REDACTED:
+                continue  # an edit that was deleted beside the redaction: no version tells of it
             texts = "".join(device.sealed_texts(memory))
             assert not any(token_of(number) in texts for number in range(40))
 
