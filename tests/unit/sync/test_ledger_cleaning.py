@@ -12,7 +12,7 @@ from older_rules import older_rules, token_of
 from small_vault import writer
 
 from memory_manager.base.identifiers import MemoryId
-from memory_manager.sync.ledger import conflicts
+from memory_manager.sync.ledger import conflicts, copies, sealed_rows
 from memory_manager.vault import cleaning, settings
 from memory_manager.vault.rows import ForgetMode
 
@@ -211,3 +211,19 @@ def test_contact_data_that_one_device_takes_out_stays_on_the_others(world: Ledge
     assert left.content(memory) == "write to jane.doe@harbour-works.pt"
     assert "jane.doe" not in (right.content(memory) or "")
     assert right.waiting() == 0
+
+
+def test_a_copy_for_the_index_is_taken_back_when_its_original_was_cleaned(
+    world: LedgerWorld,
+) -> None:
+    left, right = world.device(), world.device()
+    with older_rules():
+        memory = left.remember("harmless", metadata={"k": token_of(10)})
+        copy = left.write(lambda tx: copies.seal_copy(tx, memory, lambda record, dot: {}))
+        world.settle()
+    assert right.read(lambda c: copies.copies_of(c, memory)) == [copy.record]
+    left.clean()
+    agreed(world)
+    for device in (left, right):
+        assert device.read(lambda c: copies.copies_of(c, memory)) == []
+        assert device.read(lambda c: sealed_rows.stored(c, copy.dot)) is None

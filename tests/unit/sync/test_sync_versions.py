@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -154,3 +155,17 @@ def test_a_cleaning_of_two_stays_beside_a_change_of_one() -> None:
         edit,
         _revision(B, 2, other.dot),
     )
+
+
+def test_a_long_chain_of_cleanings_is_read_once() -> None:
+    chain = [FIRST]
+    for seq in range(1, 3001):
+        chain.append(_revision(B, seq, chain[-1].dot, ms=1, cleans=True))
+    rival = _revision(C, 1, FIRST.dot, ms=1, cleans=True)
+    began = time.process_time()
+    assert current([rival, *reversed(chain)]).siblings == (chain[-1],)
+    edit = _revision(C, 2, FIRST.dot, ms=1)
+    assert current([rival, *reversed(chain), edit]).siblings == (edit,)
+    assert time.process_time() - began < 2.0
+    loop = [_revision(A, 5, Dot(A, 6), cleans=True), _revision(A, 6, Dot(A, 5), cleans=True)]
+    assert current(loop).siblings == ()

@@ -81,8 +81,13 @@ class SyncJournal:
         if found is None:
             return
         decided = not revisions.undecided(connection, record_id)
-        earlier = revisions.past_edits(connection, record_id) if decided else []
-        if shown or sealed_rows.are_held(connection, earlier):
+        if decided:
+            others_hear = sealed_rows.are_held(
+                connection, revisions.past_edits(connection, record_id)
+            )
+        else:  # the revisions beside the shown one may hold it; they go after the decision
+            others_hear = not revisions.was_cleaned(connection, record_id)
+        if shown or others_hear:
             deleted = row.status is RowStatus.DELETED
             action = WriteStatus.DELETED if deleted else WriteStatus.UPDATED
             with contextlib.suppress(TooLarge):  # then the other devices clean theirs

@@ -96,7 +96,7 @@ def said_anew(revisions: Collection[Revision], dot: Dot) -> Dot | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Cleaning:
-    """A cleaning revision, what it says anew, and how many cleanings it came after."""
+    """A cleaning revision, what it says anew, and after how many cleanings in a row."""
 
     revision: Revision
     origins: frozenset[Dot]
@@ -108,22 +108,26 @@ class _Cleaning:
 
 
 def _cleaning(revisions: Iterable[Revision]) -> dict[Dot, _Cleaning]:
+    """Each revision is looked at once, however long a chain of cleanings somebody wrote."""
     found = {r.dot: r for r in revisions if r.cleans and r.parents}
-    return {dot: _Cleaning(revision, *_origins(revision, found)) for dot, revision in found.items()}
-
-
-def _origins(revision: Revision, cleaning: Mapping[Dot, Revision]) -> tuple[frozenset[Dot], int]:
-    origins: set[Dot] = set()
-    before: set[Dot] = set()
-    pending = list(revision.parents)
+    known: dict[Dot, _Cleaning] = {}
+    begun: set[Dot] = set()
+    pending = list(found)
     while pending:
-        dot = pending.pop()
-        if dot not in cleaning:
-            origins.add(dot)
-        elif dot not in before:
-            before.add(dot)
-            pending.extend(cleaning[dot].parents)
-    return frozenset(origins), len(before)
+        dot = pending[-1]
+        parents = found[dot].parents
+        before = [p for p in parents if p in found and p not in begun]
+        begun.add(dot)
+        if before:
+            pending += before
+            continue
+        pending.pop()
+        if dot not in known:
+            cleaned = [known[p] for p in parents if p in known]
+            origins = {p for p in parents if p not in known}.union(*(c.origins for c in cleaned))
+            after = max((one.after + 1 for one in cleaned), default=0)
+            known[dot] = _Cleaning(found[dot], frozenset(origins), after)
+    return known
 
 
 def _ancestors(revision: Revision, known: Mapping[Dot, Revision]) -> set[Dot]:
