@@ -21,7 +21,8 @@ TORCH_SPEC_VARIABLE = "MEMLOCKET_TORCH_SPEC"  # instead of the pinned version of
 WINDOWS = sys.platform == "win32"
 NEW_PIP = "pip>=25.1"  # older ones do not know --group
 SHOWN_OUTPUT_CHARACTERS = 2000
-PARALLEL = ["--numprocesses=2", "--dist=loadfile"]  # one process a file; -n 0 runs all in one
+# one process a file, the long files first, as tests/conftest.py orders them; -n 0 runs all in one
+PARALLEL = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
 APT_LINE = "sudo apt install python3-venv   (or install uv)"
 
 
