@@ -140,6 +140,13 @@ class SyncDevice:
     def _delete(self, memory_id: MemoryId, transaction: Transaction) -> None:
         self.memories.forget(transaction, memory_id, ForgetMode.SOFT_DELETE, writer())
 
+    async def answer_breaker(self) -> dict[str, Any]:
+        """The status, after agreeing to the deletions if the breaker asks."""
+        said: dict[str, Any] = await self.sync.fresh_status()
+        if said["state"] == "stopped" and "BREAKER" in await self.codes():
+            said = await self.sync.confirm("BREAKER", "BREAKER")
+        return said
+
     async def rows(self) -> list[MemoryRow]:
         return await self.store.read(
             lambda c: queries.list_rows(c, RowFilter(), now_ms(), limit=20_000)

@@ -3,6 +3,8 @@
 ``python sync_writer.py ROOT SEED ACTS``: opens the vault in ROOT, syncs, and does acts until ACTS
 of them are acknowledged, over all its lives. An acknowledged act is one line of ROOT.acts, written
 after the vault said it is durable. ROOT.stop ends it; then it waits until the outbox is empty.
+Whenever the deletion breaker asks, it confirms. After a third of its acts the device TIDIES deletes
+every memory in OLD.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from memory_manager.vault.transaction import Transaction
 
 WAVE = 12
 SETTLE_SECONDS = 90
+TIDIES = "one"
+OLD = "old"
+DELETE = 0.95
 
 
 class Writer:
@@ -44,15 +49,18 @@ class Writer:
     async def run(self, stop: Path, acts: int) -> None:
         await self.device.open()
         while self.done < acts and not await asyncio.to_thread(stop.exists):
-            known = await self.known()
-            made = await asyncio.gather(*(self.act(known) for _ in range(WAVE)))
+            await self.device.answer_breaker()
+            old = await self.known(OLD) if self.name == TIDIES and self.done > acts // 3 else []
+            known = old or await self.known("%")
+            made = await asyncio.gather(*(self.act(known, tidy=bool(old)) for _ in range(WAVE)))
             for line in made:
                 if line is not None:
                     self.log.write(json.dumps(line) + "\n")
                     self.done += 1
             self.log.flush()
             os.fsync(self.log.fileno())
-        while not await asyncio.to_thread(stop.exists):  # noqa: ASYNC110 - another process says it
+        while not await asyncio.to_thread(stop.exists):
+            await self.device.answer_breaker()
             await asyncio.sleep(0.02)
         await self.settle()
         await self.device.close()
@@ -61,29 +69,30 @@ class Writer:
         """Until everything is pushed; says what stands in the way."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
-            said = await self.device.sync.fresh_status()
+            said = await self.device.answer_breaker()
             if said["outbox"] == 0 and said["state"] == "ok":
                 return
             if time.monotonic() > deadline:
                 raise SystemExit(f"never settled: {said}")
             await asyncio.sleep(0.05)
 
-    async def known(self) -> list[MemoryId]:
+    async def known(self, path: str) -> list[MemoryId]:
         return await self.device.store.read(
             lambda c: [
                 MemoryId(f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}")
                 for (h,) in c.execute(
-                    "SELECT lower(hex(id)) FROM record WHERE status <> 'deleted'"
-                    " ORDER BY random() LIMIT 50"
+                    "SELECT lower(hex(id)) FROM record WHERE status <> 'deleted' AND path LIKE ?"
+                    " ORDER BY random() LIMIT 50",
+                    (path,),
                 )
             ]
         )
 
-    async def act(self, known: list[MemoryId]) -> list[str] | None:
+    async def act(self, known: list[MemoryId], *, tidy: bool) -> list[str] | None:
         """One act: ``[what, memory id, text]`` once it is durable, None when another came first."""
         self.serial += 1
         text = f"{self.name} {os.getpid()} {self.serial}"
-        chance = self.source.random()
+        chance = DELETE if tidy else self.source.random()
         memories, who = self.device.memories, writer(self.name)
 
         def work(transaction: Transaction) -> list[str]:
@@ -91,7 +100,7 @@ class Writer:
                 draft = MemoryDraft(text, "notes")
                 return ["remember", memories.remember(transaction, draft, who).row.id, text]
             memory_id = self.source.choice(known)
-            if chance < 0.95:
+            if chance < DELETE:
                 change = MemoryChange(content=text)
                 memories.update(transaction, memory_id, change, who)
                 return ["update", memory_id, text]

@@ -1,7 +1,8 @@
 """Three devices and a server, all killed at random, behind a line that cuts, repeats and reorders.
 
 At the end every device has the same log, the same rows and the same conflicts, and nothing that was
-acknowledged is missing (sync.md 14, oracle I1 and I3).
+acknowledged is missing (sync.md 14, oracle I1 and I3). One of them deletes so much that the others
+ask their owner, who agrees.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from aiohttp import web
 from sync_devices import SyncDevice, devices
 from sync_proxy import PUSH, Answer, Call, SyncProxy, listening
 from sync_server import ServerProcess
+from sync_writer import OLD
 
 from memory_manager.sync.membership.founding import ServerAddress
 from memory_manager.vault import queries
@@ -157,7 +159,7 @@ async def test_three_devices_converge_whatever_is_killed_cut_repeated_or_late(
         fleet = Fleet(tmp_path, proxy, acts, seed)
         try:
             await fleet.start_server()
-            await found(made, fleet)
+            await found(made, fleet, old=max(60, acts // 6))
             await made.close()
             proxy.rule = line.rule
             for name in NAMES:
@@ -173,13 +175,19 @@ async def test_three_devices_converge_whatever_is_killed_cut_repeated_or_late(
     assert not thorough or all(line.happened.values()), line.happened
 
 
-async def found(made: Any, fleet: Fleet) -> None:
+async def found(made: Any, fleet: Fleet, *, old: int) -> None:
+    """Three devices that know ``old`` memories, more than a twentieth of what they can hold when
+    one of them deletes these: the breaker of another has to ask, however the story goes.
+    """
     token = await asyncio.to_thread(fleet.server.registration_token)
     first = await made.new(NAMES[0])
     address = ServerAddress(fleet.proxy.url)
     await first.membership.set_up(address, token, name=NAMES[0], grant=None, words=None)
     for name in NAMES[1:]:
         await made.join(first, fleet.proxy.url, name)
+    async with asyncio.TaskGroup() as group:
+        for k in range(old):
+            group.create_task(first.remember(f"old {k}", OLD))
     await first.sync.sync_now()
     for device in made.made:
         await confirm_roster(device)
@@ -198,6 +206,8 @@ async def check(made: Any, fleet: Fleet) -> None:
     for _ in range(2):  # the second time everybody has seen what the others sent in the first
         for device in opened:
             await device.sync.sync_now()
+            await device.answer_breaker()
+    await every_stop_was_confirmed(opened)
     heads = [await device.verified() for device in opened]
     assert len(set(heads)) == 1, heads
     await assert_same(opened, shown)
@@ -208,6 +218,14 @@ async def check(made: Any, fleet: Fleet) -> None:
         assert await device.count("quarantine") == 0
         assert await device.count("entry WHERE n IS NULL") == 0
     await nothing_is_lost(opened, fleet)
+
+
+async def every_stop_was_confirmed(opened: list[SyncDevice]) -> None:
+    """The deletion breaker asked, the owner agreed, and nothing is stopped any more."""
+    agreed = [await device.count("sync_state WHERE breaker_until_ms > 0") for device in opened]
+    assert any(agreed), "the deletion breaker stopped nobody"
+    for device in opened:
+        assert (await device.state(), await device.codes()) == ("ok", [])
 
 
 async def assert_same(opened: list[SyncDevice], look: Callable[[SyncDevice], Any]) -> None:
