@@ -43,6 +43,12 @@ _SENTENCE_GOES_ON: Final = late(
     r"|[ \t]+(?:and|or|for|on|to|is|was|works|worked|with|in|at|as|when|if|then|but)\b)"
 )
 _TELLING: Final = late(r"[0-9!@#$%^&*+=~]")
+# names a value for its uses further on, in YAML
+_ANCHOR: Final = late(r"&[A-Za-z][\w-]{0,40}[ \t]{1,4}")
+# what stands before it is compared or chosen by a program
+_CONDITION: Final = late(
+    r"[ \t]{1,2}(?:if[ \t][^\n]{1,80}?[ \t]else[ \t]|(?:[=!]={1,2}|\?\?|is (?:not )?None)[ \t])"
+)
 _AUTH_SCHEME: Final = late(
     r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+",
     re.IGNORECASE,
@@ -63,11 +69,14 @@ def judge(
 ) -> Hit | None:
     if family is Family.NONE:
         return None
-    start, end, quoted = read_value(text, position)
+    anchor = _ANCHOR.match(text, position) if text[position : position + 1] == "&" else None
+    start, end, quoted = read_value(text, position if anchor is None else anchor.end())
     if end <= start:
         return None
     charge(end - start)
     value = text[start:end]
+    if not quoted and (_CONDITION.match(text, end) is not None or _is_alias(text, value)):
+        return None
     scheme = _AUTH_SCHEME.match(text, start)
     if scheme is not None and not value[: scheme.end() - scheme.start()].isspace():
         inner, inner_end, _ = (
@@ -96,6 +105,8 @@ def judge(
         return None
     if kind == "option" and not quoted and (_SENTENCE.fullmatch(value) or _metavariable(value)):
         return None
+    if kind == "set" and not quoted and classify(value) is Family.PASSWORD and value.isalpha():
+        return None  # the login is called so: `login token password ...`
     if kind == "prose" and not quoted and _prose_word(value):
         return None
     if (
@@ -118,6 +129,11 @@ def judge(
         return None
     rule, severity = rule_for(text, label, label_start, value, kind)
     return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
+
+
+def _is_alias(text: str, value: str) -> bool:
+    """``*name``, where ``&name`` stands in the text: YAML refers to a value so."""
+    return value[:1] == "*" and "&" + value[1:] + " " in text
 
 
 def _in_quotes(value: str, family: Family) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memory_manager.security.redact.chosen_words import is_chosen, is_name, is_scheme
 from memory_manager.security.redact.labels import Family
 from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder, is_reference
@@ -61,6 +62,7 @@ _IDENTIFIER_CHAIN: Final = late(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$]
 _INDEXED: Final = late(r"[A-Za-z_$][\w$.]*\[.*")
 _EXPRESSION: Final = late(r"\(+[A-Za-z_$][\w$]*(?:[.(\[]|$)")
 _SNAKE: Final = late(r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?")
+_NUMBERED_SNAKE: Final = late(r"\w*\d\d\w*")
 _NUMBERED_PART: Final = late(r"(?:^|\.)[A-Za-z]{3,}\d{2,}(?:\.|$)")
 _IDENTIFIER: Final = late(r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]*)+")
 # the source of a regular expression
@@ -97,6 +99,7 @@ _SENTENCE_WORDS: Final = frozenset(
     "con le les des une du et dans pour votre est der die das und ist ein eine nicht mit auf für "
     "ihr".split()
 )
+_SIGNS: Final = frozenset("!@#$%^&*+=~")
 _SYMBOLS: Final = frozenset("!@#$%^&*+=?~/|\\:(){}[]<>§£€°")
 
 
@@ -120,8 +123,11 @@ def is_secret_value(
         return False
     if _FORGED_MARK.fullmatch(value):
         return family > Family.VENDOR
-    if explains_itself(value, quoted=quoted):
+    chosen = family >= Family.SECRET and is_chosen(value, password=family is Family.PASSWORD)
+    if explains_itself(value, quoted=quoted, chosen=chosen):
         return False
+    if chosen and (family is Family.PASSWORD or tight or _NUMBERED_SNAKE.fullmatch(value)):
+        return True
     if family is Family.PASSWORD:
         return _is_password(value, quoted=quoted, tight=tight, sure=sure)
     if family is Family.SECRET:
@@ -131,12 +137,16 @@ def is_secret_value(
     return _is_random_key(value) or (quoted and tight and _is_short_random_key(value))
 
 
-def explains_itself(value: str, *, quoted: bool) -> bool:
-    """A placeholder, reference, expression, type, path, date or number: never a secret."""
+def explains_itself(value: str, *, quoted: bool, chosen: bool = False) -> bool:
+    """A placeholder, reference, expression, type, path, date or number: never a secret.
+
+    ``chosen``: its words are none that names of things have.
+    """
     if is_placeholder(value) or is_reference(value):
         return True
     if (
         len(value) <= 400
+        and not chosen
         and _EXPLAINS_ITSELF.fullmatch(value) is not None
         and not (quoted and _looks_like_password(value))
         and not (value[0] in "/\\" and _has_random_part(value))
@@ -150,9 +160,11 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
         return True
     if len(value) <= 400 and _PUBLIC_ID.fullmatch(value):
         return True
-    if _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
+    if not chosen and _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
         return not (quoted and _NUMBERED_PART.search(value) and value.count(".") == 1)
-    if not quoted and _IDENTIFIER.fullmatch(value) and not _has_random_word(value):
+    if not (quoted or chosen) and _IDENTIFIER.fullmatch(value) and not _has_random_word(value):
+        return True
+    if is_scheme(value):
         return True
     if not quoted and (_INDEXED.fullmatch(value) or _EXPRESSION.match(value)):
         return True
@@ -166,6 +178,10 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
 
 def _looks_like_password(value: str) -> bool:
     """Inside quotes a call or a bracket is text: ``"(pa55word)"``."""
+    if " " not in value and len(value) >= 16 and value[-1] not in ")];},":
+        signs = {c for c in value if c in _SIGNS}
+        if len(signs) >= 3 and any(c.isdigit() for c in value):
+            return True
     return (
         " " not in value
         and "(" not in value[1:]
@@ -265,10 +281,14 @@ def is_common_password(value: str) -> bool:
         return word not in _NUMBERED and word.removesuffix("s") not in _NUMBERED
     if _NUMBERS_INSIDE.fullmatch(value) is None:
         return False
-    return not lowered.startswith(tuple(_NUMBERED_THINGS)) and sum(c.isalpha() for c in value) >= 4
+    return _NUMBERED_START.match(lowered) is None and sum(c.isalpha() for c in value) >= 4
 
 
 _NUMBERED: Final = frozenset(_NUMBERED_THINGS)
+# the shortest of them are also how other words begin
+_NUMBERED_START: Final = late(
+    "|".join(name if len(name) > 2 else name + r"\d" for name in _NUMBERED_THINGS)
+)
 
 
 def _is_token(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
@@ -301,6 +321,8 @@ def _named_thing(value: str) -> bool:
         return False
     if len(parts) >= 4 and re.fullmatch(r"[a-z]{4,}\d{2}", parts[-1]):
         return False
+    if value.islower() and is_name(value):
+        return True
     return (
         all(
             re.fullmatch(r"[a-z]{2,16}\d{0,2}|\d{1,3}", part) is not None
