@@ -102,6 +102,13 @@ code choice|password = password1 if password1 == password2 else None
 code choice-2|token = tokens[0] if len(tokens) == 1 else token_v2
 code path-of-types|let secret: SecretString = SecretString::new(env_v2);
 code renamed|from a.ed448 import Ed448PrivateKey as Ed448PrivateKey, X25519PublicKey
+code default|def recover(self, startToken:Token=None, offendingToken:Token=None):
+code literal-end|left.assign(**{key_token: 0}).merge(right)
+address gist|gist://username:token@id/file or gist://id/file
+code passes|PASS: widget_resize12_layout (0.3 s)¶PASS: parser_unicode_42¶opt pass: licm_hoist_2
+code passed-of|pass: 12_of_14_tests, shards pass: 3-of-4-done
+config region|secret: payments-eu-west-1
+config dated|secret: tls_cert_2025_q1
 code netrc|u'machine {hostname} login token password {auth_token}'
 code doc|:param password: the user's password, at least 12 characters
 config label|token_url: https://auth.acme.io/oauth/token

@@ -81,7 +81,7 @@ def _userinfo_secret(userinfo: str, host: str, text: str, end: int) -> tuple[int
 
 
 _USERS: Final = frozenset({"user", "username", "name", "login"})
-_PASSWORDS: Final = frozenset({"pass", "password", "passwd", "pwd", "pw"})
+_PASSWORDS: Final = frozenset({"pass", "password", "passwd", "pwd", "pw", "token", "secret"})
 
 
 def wanted(value: str) -> bool:

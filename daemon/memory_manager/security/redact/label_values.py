@@ -20,6 +20,7 @@ from memory_manager.security.redact.values import (
     is_common_password,
     is_key_like,
     is_secret_value,
+    is_snake_case,
 )
 
 _ARGUMENT: Final = late(r"\w(?:=[\"']|\[)")
@@ -43,6 +44,7 @@ _SENTENCE_GOES_ON: Final = late(
     r"|[ \t]+(?:and|or|for|on|to|is|was|works|worked|with|in|at|as|when|if|then|but)\b)"
 )
 _TELLING: Final = late(r"[0-9!@#$%^&*+=~]")
+ANCHOR_REACH: Final = 4096
 # names a value for its uses further on, in YAML
 _ANCHOR: Final = late(r"&[A-Za-z][\w-]{0,40}[ \t]{1,4}")
 # what stands before it is compared or chosen by a program
@@ -75,7 +77,7 @@ def judge(
         return None
     charge(end - start)
     value = text[start:end]
-    if not quoted and (_CONDITION.match(text, end) is not None or _is_alias(text, value)):
+    if not quoted and (_CONDITION.match(text, end) is not None or _is_alias(text, start, value)):
         return None
     scheme = _AUTH_SCHEME.match(text, start)
     if scheme is not None and not value[: scheme.end() - scheme.start()].isspace():
@@ -105,6 +107,8 @@ def judge(
         return None
     if kind == "option" and not quoted and (_SENTENCE.fullmatch(value) or _metavariable(value)):
         return None
+    if label.lower() == "pass" and not (quoted or tight) and is_snake_case(value):
+        return None  # what a test, or a step of a compiler, is called
     if kind == "set" and not quoted and classify(value) is Family.PASSWORD and value.isalpha():
         return None  # the login is called so: `login token password ...`
     if kind == "prose" and not quoted and _prose_word(value):
@@ -131,9 +135,10 @@ def judge(
     return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
 
 
-def _is_alias(text: str, value: str) -> bool:
-    """``*name``, where ``&name`` stands in the text: YAML refers to a value so."""
-    return value[:1] == "*" and "&" + value[1:] + " " in text
+def _is_alias(text: str, start: int, value: str) -> bool:
+    """``*name`` behind an ``&name``: YAML refers to a value so."""
+    low = max(0, start - ANCHOR_REACH)
+    return value[:1] == "*" and text.find("&" + value[1:] + " ", low, start) >= 0
 
 
 def _in_quotes(value: str, family: Family) -> bool:

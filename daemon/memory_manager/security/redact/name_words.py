@@ -76,8 +76,9 @@ _NAMING: Final = frozenset(
     "aes aead argon bcrypt blake blowfish chacha cipher curve ecdsa elgamal gcm cbc hkdf hmac kdf "
     "keyring keytab ldap letsencrypt oauth oidc pbkdf pgp pkcs poly saml scram scrypt sso totp "
     "twofish sealed vault acme credentials issuer bearer otp mfa hashed salted pepper "
-    # units and what is said of passwords
-    "attempt attempts century char characters chars cycle day days decade digits hour hours letter "
+    # regions, units and what is said of passwords
+    "north south east west central northeast southeast two three four five six piece space attempt "
+    "attempts century char characters chars cycle day days decade digits hour hours letter "
     "letters lowercase minute minutes month months node quarter second seconds symbols times "
     "uppercase week weeks yearly monthly weekly daily rotation character "
     # the same in other languages

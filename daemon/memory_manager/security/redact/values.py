@@ -32,7 +32,7 @@ _EXPLAINS_ITSELF: Final = late(
     r"|\d+(?:\.\d+)?\s?(?:ms|s|m|h|d|w|kb|mb|gb|kib|mib|%|px|em|rem|pt|k|x|min|sec|hours?|days?"
     r"|weeks?|bits?"
     r"|bytes?|chars?|characters?|tokens?|digits?|seconds?|minutes?)"
-    r"|\d+[-_](?:[a-z]{2,12}[-_]?){1,3}"
+    r"|\d+[-_](?:[a-z]{2,12}[-_]?){1,3}|\d+[-_](?:of|to|or)[-_]\d+(?:[-_][a-z]{2,14}){0,3}"
     # paths and plain addresses
     r"|(?:[A-Za-z]:)?(?:\.{0,2}|~)[/\\](?:[^ \n\r@]{0,400})?"
     r"|[a-z][a-z0-9+.-]{1,20}://(?![^/\s]*:[^/\s]*@)[^\s?#]*"
@@ -42,6 +42,8 @@ _EXPLAINS_ITSELF: Final = late(
     r"|(?:new |await |async |lambda |function\b|fn\b|return |typeof ).*"
     r"|[\w$][\w$.:>\-]*[\w$]?[!?]?\((?:.|\n)*"
     r"|[A-Za-z_]\w*\)[\[.(][^\n]*"
+    # the end of a literal and a call, a type with a default
+    r"|\w*[)\]}]{1,4}\.[A-Za-z_]\w*\([^\n]*|[A-Za-z_][\w.]*=(?:None|null|nil|True|False)"
     r"|\([\w$, :]*\)\s?=>.*|\[.*|\{.*|<.*"
     # own and foreign marks
     r"|\[?REDACTED\b.*",
@@ -192,6 +194,11 @@ def _looks_like_password(value: str) -> bool:
     )
 
 
+def is_snake_case(value: str) -> bool:
+    """A name of words joined by ``_``, or in camelCase, with numbers of at most two digits."""
+    return _SNAKE.fullmatch(value) is not None
+
+
 def _has_random_part(value: str) -> bool:
     parts = re.split(r"[./:>?@-]+", value)
     return any(
@@ -316,13 +323,15 @@ def _named_thing(value: str) -> bool:
 
     Four words and more that end in a number of two digits are a passphrase.
     """
-    parts = value.split("-")
-    if len(parts) < 2 or _UUID.fullmatch(value):
-        return False
-    if len(parts) >= 4 and re.fullmatch(r"[a-z]{4,}\d{2}", parts[-1]):
+    if _UUID.fullmatch(value):
         return False
     if value.islower() and is_name(value):
         return True
+    parts = value.split("-")
+    if len(parts) < 2:
+        return False
+    if len(parts) >= 4 and re.fullmatch(r"[a-z]{4,}\d{2}", parts[-1]):
+        return False
     return (
         all(
             re.fullmatch(r"[a-z]{2,16}\d{0,2}|\d{1,3}", part) is not None
