@@ -13,7 +13,7 @@ from secrets_generator_sets import disguises, harmless_texts, positives, rows
 from memory_manager.security.redact import sanitize_row, sanitize_server_write
 
 HARMLESS_ROUNDS = 8
-OTHER_GROUPS = ("language:", "breadth:", "grid:", "written:", "phrase:")
+OTHER_GROUPS = ("language:", "breadth:", "grid:", "written:", "phrase:", "chosen:")
 MOST_TEMPLATES = 14  # named of one family in the findings
 NOT_VENDORS = (
     "private-key", "putty", "jwk", "bip39", "bip32", "wif", "age", "ethereum", "wireguard", "jwt",

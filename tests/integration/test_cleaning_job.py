@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from older_rules import older_rules, token_of
+from made_up_token import token_of
+from older_rules import older_rules
 from sandbox_daemon import wait_until
 from small_disk import small_disk
 from small_vault import SmallVault, small_vault

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from leak_scan import scan_bytes, scan_folders
+from made_up_token import token_of
 from opened_vault import opened
 from sandbox_daemon import Answer, SandboxDaemon, Wire, running
 
@@ -150,12 +151,6 @@ def test_no_write_without_its_right(served: SandboxDaemon, places: dict[str, str
 # -- W37
 
 
-def _secret(name: str) -> str:
-    # built at run time, so that no file of the project holds anything that looks live
-    body = "".join(random.Random(name).choices(string.ascii_letters + string.digits, k=36))
-    return "gh" + "p_" + body
-
-
 @pytest.fixture(scope="module")
 def leaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxDaemon]:
     with running(tmp_path_factory.mktemp("leaky") / "home") as daemon:
@@ -167,7 +162,7 @@ def test_secrets_in_every_field_reach_nothing(leaky: SandboxDaemon) -> None:
 
     def planted(route: str, field: str) -> str:
         name = f"{route}:{field}"
-        secrets[name] = _secret(name)
+        secrets[name] = token_of(name)
         return f"the value is {secrets[name]} ok"
 
     answers: list[bytes] = []

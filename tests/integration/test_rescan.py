@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from older_rules import older_rules, token_of
+from made_up_token import token_of
+from older_rules import older_rules
 from sandbox_daemon import SandboxDaemon, wait_until
 
 from memory_manager.auth.agent_identity import AgentIdentity

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import random
-import string
 from pathlib import Path
 
 import pytest
 from leak_scan import scan_bytes, scan_folders
+from made_up_token import token_of
 from mcp_wire import rpc, tool
 from oauth_client import REDIRECT_URI, granted_code, register
 from opened_vault import opened
 from sandbox_daemon import SandboxDaemon, Wire, running
 
 
-def _secret(name: str) -> str:
-    # built at run time, so that no file of the project holds anything that looks live
-    body = "".join(random.Random(name).choices(string.ascii_letters + string.digits, k=36))
-    return "gh" + "p_" + body
-
-
 def test_secrets_as_labels_reach_neither_disk_nor_log(tmp_path: Path) -> None:
-    secrets = {name: _secret(name) for name in ("header", "instance", "argument", "name", "uri")}
+    secrets = {name: token_of(name) for name in ("header", "instance", "argument", "name", "uri")}
     headers = {"agent": secrets["header"], "instance": secrets["instance"]}
     answers: list[bytes] = []
     with running(tmp_path / "home") as daemon:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import string
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,12 +12,6 @@ from memory_manager.security.redact import RowResult
 from memory_manager.vault import prepared_version, second_pass
 
 OLDER = "0"
-
-
-def token_of(seed: int) -> str:
-    """Shaped like a source-code host's token, made at run time."""
-    alphabet = string.ascii_letters + string.digits
-    return "gh" + "p_" + "".join(random.Random(seed).choices(alphabet, k=36))
 
 
 @contextlib.contextmanager

@@ -73,6 +73,9 @@ connection azure-cosmos: «AccountEndpoint=https://a.documents.azure.com:443/»;
 """  # noqa: E501
 FILES = """
 file netrc: «machine api.acme.io login bob» password ‹{pw}›
+file netrc-token: «machine api.acme.io login token password» ‹{a:16}›
+file yaml-anchor: password: «&shop» ‹{a:14}›¶«other: *shop»
+file django: «SECRET_KEY» = 'django-insecure-‹{a:8}(({a:6}$@{a:8}&!{a:6}›'
 file netrc-lines: «machine api.acme.io»¶  login bob¶  password ‹{c:14}›
 file pgpass: «db.acme.io:5432:main:bob:»‹{a:14}›
 file npmrc: «//registry.npmjs.org/:_authToken=»‹{uuid}›
@@ -117,10 +120,17 @@ command heroku: heroku config:set «STRIPE_SECRET=»{a:28}
 command redis: redis-cli «-h cache» -a ‹{a:20}› ping
 command kubectl: kubectl create secret generic db «--from-literal=password=»‹{a:16}›
 command powershell: $env:«API_TOKEN» = "‹{a:32}›"
+command unzip: unzip -P ‹{a:12}› «a.zip»
+command htpasswd: htpasswd -b «.htpasswd bob» ‹{a:12}›
+command expect: expect "Password:"¶send "‹{a:14}›\\r"
+command pexpect: child.expect('assword:')¶child.sendline('‹{a:14}›')
 command inline: DB_PASSWORD=‹{a:16}› «python manage.py migrate»
 """
 PROSE = """
 prose password-is: «The password is» {pw} «for now»
+prose possessive: my «bank password's» ‹{pw}›
+prose mail: «Hi, your new password is:»¶¶‹{pw}›¶¶«Regards»
+prose prompt: «Password:»¶‹{l:7}{d:3}{c:3}›
 prose password-to: please set the «API_TOKEN to» `‹{a:28}›` «in production»
 prose user-and: log in with «user bob» and password ‹{a:6}7{a:5}›
 prose change: I changed the «admin password to» ‹{a:5}4{a:6}›, «tell nobody»

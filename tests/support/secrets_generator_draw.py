@@ -104,7 +104,7 @@ class Draw:
 
     def password(self) -> str:
         """What people and password tools choose, eight or more characters."""
-        style = self.random.randrange(9)
+        style = self.random.randrange(10)
         symbol = self.pick(tuple("!#%-_.@$*+/^"))
         number = str(self.random.randrange(10, 9999))
         word = self.pick(WORDS)
@@ -126,6 +126,8 @@ class Draw:
             return "-".join(self.pick(WORDS) for _ in range(4)) + number
         if style == 7:
             return f"{word.capitalize()}_{number}"
+        if style == 8:
+            return f"{word.title()}.{self.pick(WORDS).title()}{number}"
         return word.replace("a", "4").replace("e", "3").title() + number + symbol + self.of("l", 4)
 
     def value(self, shape: str) -> Value:

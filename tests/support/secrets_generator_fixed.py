@@ -98,6 +98,18 @@ code proto|string access_token = 1; string refresh_token = 2;
 code flag|parser.add_argument("--token", help="the API token", required=True)
 code usage|usage: tool [--token TOKEN] [--password PASSWORD] FILE
 code usage-2|tool login --password-stdin < password.txt
+code choice|password = password1 if password1 == password2 else None
+code choice-2|token = tokens[0] if len(tokens) == 1 else token_v2
+code path-of-types|let secret: SecretString = SecretString::new(env_v2);
+code renamed|from a.ed448 import Ed448PrivateKey as Ed448PrivateKey, X25519PublicKey
+code default|def recover(self, startToken:Token=None, offendingToken:Token=None):
+code literal-end|left.assign(**{key_token: 0}).merge(right)
+address gist|gist://username:token@id/file or gist://id/file
+code passes|PASS: widget_resize12_layout (0.3 s)¶PASS: parser_unicode_42¶opt pass: licm_hoist_2
+code passed-of|pass: 12_of_14_tests, shards pass: 3-of-4-done
+config region|secret: payments-eu-west-1
+config dated|secret: tls_cert_2025_q1
+code netrc|u'machine {hostname} login token password {auth_token}'
 code doc|:param password: the user's password, at least 12 characters
 config label|token_url: https://auth.acme.io/oauth/token
 config label-2|token_type: bearer, auth_method: password, author: JaneDoe1984
@@ -112,6 +124,8 @@ config label-10|existingSecret: postgres-credentials
 config label-11|imagePullSecrets:¶  - name: registry-credentials
 config label-12|key_name: deploy-2024-key, keyspace: shop_v2
 config label-13|passthrough: proxy2-enabled, passed: 120, passing: all-9
+config filtered|jwt.secret=@vault.jwt_v2@
+config anchor|password: &pw_ref_1 !env DB_PASSWORD¶backup_password: *pw_ref_1
 config gradle|org.slf4j:slf4j-api:2.0.6=compileClasspath,runtimeClasspath
 config cron|*/5 2 * * 1-5 /usr/local/bin/rotate-token --quiet
 config i18n|"password": "Enter your password", "token": "Your token has expired"

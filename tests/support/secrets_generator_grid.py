@@ -68,6 +68,8 @@ SECRETS: dict[str, Callable[[Draw], str]] = {
     "letters-28": lambda d: d.of("L", 28),
     "short": lambda d: d.pick(WORDS)[:4] + d.of("d", 2) + d.pick("!#%") + d.of("a", 4),
     "upper-26": lambda d: d.of("u", 26),
+    "groups": lambda d: "-".join(d.of("l", 5) + d.of("d", 1) for _ in range(4)),
+    "halves": lambda d: f"{d.of('l', 12)}_{d.of('l', 12)}",
     "dotted": lambda d: ".".join(d.of("a", 12) for _ in range(3)),
 }
 

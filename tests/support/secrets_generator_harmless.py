@@ -126,6 +126,8 @@ data minified: !function(e,t){var n=t({d:4});e.{c:2}=function(r){return n[r]||"{
 config shortcut: "key": "ctrl+shift+<down/up/p/k>"
 config shortcut-2: { "key": "alt+f{d:1}", "command": "editor.action.rename" }
 config token-count: max_tokens={d:4}, token_count: {d:5}, "total_tokens": {d:4}
+config cloud-types: "AWS::SecretsManager::Secret": "{h:16}",¶"AWS::IAM::AccessKey": "{h:16}"
+config cloud-types-2: "AWS::Redshift::EndpointAuthorization": "{h:16}"
 config version: token-service: v1.{d:2}.{d:1}
 config release: <a/b/c>@{d:1}.{d:2}.{d:1}, express@4.{d:2}.0
 path home: /home/bob/.config/{c:8}/tokens/{c:6}.json

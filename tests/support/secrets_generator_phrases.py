@@ -84,6 +84,11 @@ phrase:es server|la contraseña del wifi es §
 phrase:es plain|contrasena: §
 phrase:es changed|cambié la contraseña a §
 phrase:fr server|le mot de passe du serveur est §
+phrase:fr colon|mdp du serveur : §
+phrase:de of|Passwort vom Server: §
+phrase:it of|la password del server: §
+phrase:ru of|пароль администратора: §
+phrase:ar of|كلمة مرور الخادم: §
 phrase:fr short|mdp: §
 phrase:de server|Passwort für den Server: §
 phrase:de new|Das neue Passwort ist §

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from secrets_generator_carriers import carrier_shapes
 from secrets_generator_catalogue import breadth_shapes, label_only_shapes
+from secrets_generator_chosen import chosen_samples, harmless_names
 from secrets_generator_contexts import (
     CONTEXTS,
     DOCUMENT_CONTEXTS,
@@ -27,6 +28,7 @@ from secrets_generator_veiled import veiled_samples
 from secrets_generator_vendors import vendor_shapes
 
 GRID_ROUNDS = 40  # of each kind of value
+CHOSEN_ROUNDS = 3  # of each build in each surroundings
 PHRASE_ROUNDS = 8  # of each way of writing
 VEILED_ROUNDS = 2  # of each key in each layout
 
@@ -86,6 +88,7 @@ def positives(seed: str, share: float = 1.0) -> Iterator[Sample]:
 
     yield from secret_grid(draw, max(3, int(GRID_ROUNDS * share)))
     yield from phrase_samples(draw, max(2, int(PHRASE_ROUNDS * share)))
+    yield from chosen_samples(draw, max(1, int(CHOSEN_ROUNDS * share)))
 
 
 def harmless_texts(seed: str, rounds: int) -> Iterator[tuple[str, str]]:
@@ -94,6 +97,7 @@ def harmless_texts(seed: str, rounds: int) -> Iterator[tuple[str, str]]:
         yield from harmless(Draw(f"harmless-{seed}-{number}"))
         yield from harmless_phrases()
     yield from harmless_grid(Draw(f"harmless-grid-{seed}"), rounds)
+    yield from harmless_names(Draw(f"harmless-names-{seed}"), rounds)
 
 
 def _mutations(shape: Shape, draw: Draw) -> Iterator[Sample]:

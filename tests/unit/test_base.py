@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from pathlib import Path
@@ -25,6 +26,7 @@ from memory_manager.base.private_files import (
     read_private,
     write_private,
 )
+from memory_manager.base.tasks import end_task
 from memory_manager.base.times import parse_rfc3339, rfc3339
 
 
@@ -159,3 +161,25 @@ def test_an_open_session_directory_is_not_trusted(tmp_path: Path) -> None:
         {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
     )
     assert found.runtime == found.data / "run"
+
+
+async def test_a_task_that_swallows_one_cancellation_is_ended_all_the_same() -> None:
+    cancellations = 0
+
+    async def stubborn() -> None:
+        nonlocal cancellations
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancellations += 1
+                if cancellations > 1:
+                    raise
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(stubborn())
+        await asyncio.sleep(0)
+        await end_task(task)
+        await end_task(None)
+    assert task.cancelled()
+    assert cancellations == 2

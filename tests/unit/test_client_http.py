@@ -131,26 +131,53 @@ def test_success_that_is_no_object_is_odd(short_path: Path, body: bytes) -> None
             connection.request("GET", "/v1/x")
 
 
-def test_early_refusal_of_a_large_body_is_read(short_path: Path) -> None:
-    (short_path / "run").mkdir(mode=0o700)
-    path = short_path / "run" / "s.sock"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(path))
-        listener.listen()
+@contextlib.contextmanager
+def refusing(folder: Path, *, over_tcp: bool) -> Iterator[DaemonAddress]:
+    """Answers 413 to the first bytes of a request and closes without reading the others."""
+    folder.mkdir(mode=0o700)
+    path = folder / "s.sock"
+    listener = socket.socket(socket.AF_INET if over_tcp else socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0) if over_tcp else str(path))
+    listener.listen()
 
-        def refuse() -> None:
-            stream, _ = listener.accept()
-            with stream:
-                stream.recv(100)
-                stream.sendall(http_answer(413, b'{"error":{"code":"body_too_large"}}'))
+    def refuse() -> None:
+        stream, _ = listener.accept()
+        with stream:
+            stream.recv(100)
+            stream.sendall(http_answer(413, b'{"error":{"code":"body_too_large"}}'))
 
-        thread = threading.Thread(target=refuse)
-        thread.start()
-        with DaemonConnection(address_of(path)) as connection:
-            with pytest.raises(RemoteError) as caught:
-                connection.request("POST", "/v1/x", body={"a": "x" * 5_000_000})
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    try:
+        yield (
+            address_of(None, f"http://127.0.0.1:{listener.getsockname()[1]}")
+            if over_tcp
+            else address_of(path)
+        )
+    finally:
         thread.join(10)
+        listener.close()
+
+
+# over TCP the kernel says that the connection was reset, over a Unix socket that the pipe broke
+@pytest.mark.parametrize("over_tcp", [False, True])
+def test_early_refusal_of_a_large_body_is_read(short_path: Path, over_tcp: bool) -> None:
+    with (
+        refusing(short_path / "run", over_tcp=over_tcp) as address,
+        DaemonConnection(address) as connection,
+        pytest.raises(RemoteError) as caught,
+    ):
+        connection.request("POST", "/v1/x", body={"a": "x" * 5_000_000})
     assert caught.value.answer.code == "body_too_large"
+
+
+@pytest.mark.parametrize("over_tcp", [False, True])
+def test_early_refusal_of_passed_on_bytes_is_an_answer(short_path: Path, over_tcp: bool) -> None:
+    with (
+        refusing(short_path / "run", over_tcp=over_tcp) as address,
+        DaemonConnection(address) as connection,
+    ):
+        assert connection.exchange("/mcp", b"x" * 5_000_000, {}).status == 413
 
 
 def test_nobody_listens(short_path: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from older_rules import OLDER, older_rules, token_of
+from made_up_token import token_of
+from older_rules import OLDER, older_rules
 from small_vault import SmallVault, small_vault, writer
 
 from memory_manager.auth.agent_identity import AgentIdentity

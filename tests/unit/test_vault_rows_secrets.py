@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import random
-import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up_token import token_of
 from older_rules import older_rules
 from small_vault import SmallVault, small_vault, writer
 
@@ -34,12 +33,6 @@ from memory_manager.vault.rows import (
 def vault(tmp_path: Path) -> Iterator[SmallVault]:
     with small_vault(tmp_path) as opened:
         yield opened
-
-
-def made_up_token(seed: int) -> str:
-    """Shaped like a source-code host's token, made at run time."""
-    alphabet = string.ascii_letters + string.digits
-    return "gh" + "p_" + "".join(random.Random(seed).choices(alphabet, k=36))
 
 
 def _remember(vault: SmallVault, **draft: Any) -> None:
@@ -116,7 +109,7 @@ POSITIONS: dict[str, Callable[[SmallVault, str], None]] = {
 def test_secret_at_any_position_never_reaches_the_database(
     vault: SmallVault, position: str
 ) -> None:
-    token = made_up_token(len(position))
+    token = token_of(len(position))
     POSITIONS[position](vault, token)
     assert vault.listed() or position == "forget reason"
     dump = vault.dump()
@@ -128,7 +121,7 @@ def test_secret_at_any_position_never_reaches_the_database(
 
 def test_row_says_which_rules_fired(vault: SmallVault) -> None:
     clean = vault.remember("nothing to hide").row
-    dirty = vault.remember(f"use {made_up_token(1)}", metadata={"k": made_up_token(2)}).row
+    dirty = vault.remember(f"use {token_of(1)}", metadata={"k": token_of(2)}).row
     assert clean.redactions == ()
     assert len(dirty.redactions) >= 1
     assert all(rule.replace("-", "").isalnum() for rule in dirty.redactions)
@@ -139,7 +132,7 @@ def test_row_says_which_rules_fired(vault: SmallVault) -> None:
 def test_what_older_rules_let_through_is_read_under_the_present_ones(
     vault: SmallVault, version: int
 ) -> None:
-    token = made_up_token(3)
+    token = token_of(3)
     old = MemoryDraft(f"use {token}", f"keys/{token}", metadata={"k": [token]}, semantic_key=token)
     with older_rules():
         row = vault.write(lambda tx: vault.memories.remember(tx, old, writer())).row
@@ -154,8 +147,8 @@ def test_what_older_rules_let_through_is_read_under_the_present_ones(
 
 
 def test_two_keys_with_secrets_do_not_collapse_into_one_memory(vault: SmallVault) -> None:
-    first = vault.remember("one", semantic_key=f"slot:{made_up_token(1)}")
-    second = vault.remember("two", semantic_key=f"slot:{made_up_token(2)}")
+    first = vault.remember("one", semantic_key=f"slot:{token_of(1)}")
+    second = vault.remember("two", semantic_key=f"slot:{token_of(2)}")
     assert first.row.id != second.row.id
     assert (first.row.semantic_key, second.row.semantic_key) == (None, None)
     assert first.row.redactions != ()
@@ -259,6 +252,6 @@ def test_idempotency_key_with_a_secret_is_refused_not_rewritten() -> None:
     scope = CredentialId("c")
     for good in ("9f3c2c4b1f1e4a0f8f6f0a1b2c3d4e5f", "3f2b8c1e-9d4a-4c55-8a61-0b6f2d9e7c10"):
         assert IdempotencyKey(scope, "POST /v1/remember", good).key == good
-    for bad in (made_up_token(3), "", "x" * 257, "\ud800"):
+    for bad in (token_of(3), "", "x" * 257, "\ud800"):
         with pytest.raises(InvalidInput):
             IdempotencyKey(scope, "POST /v1/remember", bad)

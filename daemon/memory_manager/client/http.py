@@ -32,6 +32,8 @@ from memory_manager.client.errors import (
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+# a refusal may come before the whole body went; a Unix socket says the first, TCP the second
+_CLOSED_WHILE_SENDING = (BrokenPipeError, ConnectionResetError)
 Json = object
 
 
@@ -125,7 +127,7 @@ class DaemonConnection:
         everything = {**self._headers, **headers, "Content-Type": "application/json"}
         with _translated_errors():
             self._connected_socket()
-            with contextlib.suppress(BrokenPipeError):  # as in _send
+            with contextlib.suppress(*_CLOSED_WHILE_SENDING):
                 self._connection.request("POST", path, body=body, headers=everything)
             response = self._connection.getresponse()
         return RawAnswer(response.status, self._whole_body(response))
@@ -195,9 +197,7 @@ class DaemonConnection:
             everything["Content-Type"] = "application/json"
         with _translated_errors():
             self._connected_socket().settimeout(timeout_seconds or self._timeout_seconds)
-            with contextlib.suppress(
-                BrokenPipeError
-            ):  # a refusal may come before the whole body went
+            with contextlib.suppress(*_CLOSED_WHILE_SENDING):
                 self._connection.request(method, target, body=payload, headers=everything)
             return self._connection.getresponse()
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import MemlocketError
+from memory_manager.base.tasks import end_task
 from memory_manager.base.times import now_ms
 from memory_manager.recall import near_pairs, rebuild, search
 from memory_manager.recall.context_pack import pack, without_older
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_CANCEL_SECONDS = 1.0
 _SPARE_ITEMS = 2
 """A pack asks for this many times its items: near-duplicates and blocks that do not fit fall out.
 """
@@ -229,10 +229,7 @@ class RecallService:
 
     async def _stop_background(self) -> None:
         task, self._background = self._background, None
-        while task is not None and not task.done():
-            # Again and again: a library that swallows one cancellation must not hold up a lock.
-            task.cancel()
-            await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
+        await end_task(task)
 
     async def _run(self, store: Store) -> None:
         async with asyncio.TaskGroup() as group:

@@ -9,9 +9,10 @@ import enum
 import functools
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from memory_manager.base.errors import MemlocketError, Outcome
+from memory_manager.base.tasks import end_task
 from memory_manager.security.event_log import level_of, log_event
 from memory_manager.security.redact import RULESET_VERSION
 from memory_manager.vault import cleaning
@@ -21,8 +22,6 @@ from memory_manager.vault.store import Store
 
 if TYPE_CHECKING:
     from sqlcipher3.dbapi2 import Connection
-
-_CANCEL_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -103,9 +102,7 @@ class CleaningJob:
 
     async def _stop(self) -> None:
         task, self._task = self._task, None
-        while task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=_CANCEL_SECONDS)
+        await end_task(task)
 
     async def _run(self, store: Store) -> None:
         try:

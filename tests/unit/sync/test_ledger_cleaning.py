@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 from ledger_world import LedgerDevice, LedgerWorld
-from older_rules import older_rules, token_of
+from made_up_token import token_of
+from older_rules import older_rules
 from small_vault import writer
 
 from memory_manager.base.identifiers import MemoryId

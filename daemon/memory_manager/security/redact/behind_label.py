@@ -35,9 +35,10 @@ _PAIR_BEFORE: Final = late(
     re.IGNORECASE,
 )
 _PROSE: Final = late(
-    r"[\"'`]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in"
+    r"[\"'`’]?(?:[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in"
     r"|voor)[ \t][^\n.:=]{1,40}?)?"
-    r"(?:[ \t]{1,4}(?:is|was|será|é|è|es|est|este|ist|lautet|jest|je|er|är|είναι"
+    r"(?:(?<=['’])s[ \t]{1,4}"
+    r"|[ \t]{1,4}(?:is|was|será|é|è|es|est|este|ist|lautet|jest|je|er|är|είναι"
     r"|adalah|là|to|это|=|—|–|-|->|هي|هو"
     r"|becomes|now|remains|olan|olarak"
     r"|(?:was |has been |got )?(?:changed|rotated|reset|updated) to)"
@@ -45,12 +46,15 @@ _PROSE: Final = late(
     r"|[ \t]{1,4}\((?=[^\s()]{8,64}\)))"
 )
 _FOR: Final = late(
-    r"[ \t](?:for|of|to|on|do|da|del|de|der|von|für|для|pour|para|at|in|voor|per)[ \t]"
-    r"[^\n.:=]{1,40}?[ \t]?[:=：][ \t]{1,4}"
+    r"(?:[ \t](?:for|of|to|on|do|dos|da|das|del|della|de|der|des|du|von|vom|van|für|для|от|к|pour"
+    r"|para|at|in|voor|per|dla|od)[ \t][^\n.:=]{1,40}?|[ \t][^\W\d_a-zA-Z]{2,24})"
+    r"[ \t]?[:=：][ \t]{1,4}"
 )
 _DEFAULT: Final = late(
     r"[\"'][ \t]{0,4}\{[^{}=]{0,80}?default[ \t]{0,4}=[ \t]{0,4}(?=[\"'])", re.DOTALL
 )
+# a label that names a type or a module: `SecretString::new(value)`
+_PATH_OF_TYPES: Final = late(r"::[A-Za-z_]\w{0,60}(?:\(|::|[<;),.!{])")
 _LISTED: Final = late(r"[\"'],[ \t]{0,24}(?=[\"'])")
 _TYPED: Final = late(
     r"[ \t]{0,4}&?(?:'static )?[A-Za-z][\w<>\[\]|.?&]{0,40}[ \t]{1,4}=[ \t]{0,4}(?=[\"'])"
@@ -73,7 +77,8 @@ _SET_BEFORE: Final = late(
 # a plain word behind a label ties no value to it, unless it is one of these
 _NEXT_PLAIN: Final = late(r"[ \t]{1,4}([A-Za-z]{1,19})(?=[.,;)]?(?:\s|$))")
 _LINKS: Final = frozenset(
-    "for of to on do da del de der von pour para at in voor per is was e es est este ist lautet je "
+    "for of to on do dos da das del della de der des du dla od von vom van pour para at in voor "
+    "per is was e es est este ist lautet je "
     "jest er adalah becomes now remains olan olarak changed rotated reset updated has got value "
     "val".split()
 )
@@ -140,6 +145,10 @@ def value_behind(
             return Hit(*phrase.span(), "labelled-secret", Severity.CREDENTIAL, 0)
         if op in (":", "：") and previous == ":" and not after:
             return None  # a part of a resource name, as in arn:...:secret:name
+        if op == ":" and _PATH_OF_TYPES.match(text, found.start("op")) is not None:
+            return None
+        if op == ":" and text[start - 2 : start] == "::":
+            return None  # a type named as a key: "AWS::IAM::AccessKey"
         return judged(
             found.end(),
             _KIND_OF_OPERATOR.get(op, "assign"),

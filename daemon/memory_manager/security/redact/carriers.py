@@ -81,7 +81,7 @@ def _userinfo_secret(userinfo: str, host: str, text: str, end: int) -> tuple[int
 
 
 _USERS: Final = frozenset({"user", "username", "name", "login"})
-_PASSWORDS: Final = frozenset({"pass", "password", "passwd", "pwd", "pw"})
+_PASSWORDS: Final = frozenset({"pass", "password", "passwd", "pwd", "pw", "token", "secret"})
 
 
 def wanted(value: str) -> bool:
@@ -97,6 +97,7 @@ _AUTH_HEADER: Final = late(
     re.IGNORECASE,
 )
 _INDEXED: Final = late(r"[A-Za-z_][\w.]*\[")
+_TYPE_BEFORE: Final = late(r"::[A-Za-z]{0,40}$")
 _SCHEME: Final = late(
     r"(?P<scheme>bearer|basic|ssws|apikey)[ \t]{1,4}(?P<value>[0-9A-Za-z._~+/=-]{12,8192})",
     re.IGNORECASE,
@@ -117,6 +118,8 @@ def authorization(text: str, seen: Set[str]) -> Iterator[Hit]:
                 continue
             if (scheme == "basic" and not is_basic(value)) or _INDEXED.match(value):
                 continue
+            if not scheme and _TYPE_BEFORE.search(text, max(0, found.start() - 42), found.start()):
+                continue  # a type named as a key: "AWS::Config::AggregationAuthorization"
             if is_secret_value(value, Family.SECRET, quoted=True, tight=True, sure=bool(scheme)):
                 yield Hit(*found.span("value"), "auth-header", Severity.CREDENTIAL, 1)
         for digest in _DIGEST.finditer(text):

@@ -26,7 +26,7 @@ _LITERAL: Final = r"N?\\?[\"']([^\"'\\\n]{4,256})\\?[\"']"
 _LOGIN_PROGRAMS: Final = ("docker", "podman", "az", "oc", "skopeo", "crane", "buildah")
 # literals in lower case of which one must stand there, more as they are written, and the shape
 _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]], ...]] = (
-    (("zip ",), ("-P",), late(r"\bzip\b[^\n|;&]{0,80}?\s-P[ \t]{0,4}" + _VALUE)),
+    (("zip ",), ("-P",), late(r"\b(?:un)?zip\b[^\n|;&]{0,80}?\s-P[ \t]{0,4}" + _VALUE)),
     (
         ("7z ",),
         ("-p",),
@@ -144,6 +144,22 @@ _COMMANDS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], re.Pattern[str]],
         ("bitlocker", "recovery key", "recovery password"),
         (),
         late(r"(?<![0-9-])((?:[0-9]{6}-){7}[0-9]{6})(?![0-9-])"),
+    ),
+    (
+        ("htpasswd",),
+        ("-",),
+        late(
+            r"\bhtpasswd[ \t]{1,4}-\w{0,4}b\w{0,4}(?: -\w{1,4})*[ \t]{1,4}(?:\S{1,120} ){1,2}"
+            + _VALUE
+        ),
+    ),
+    (
+        ('send "', 'send -- "', "sendline("),
+        ("assword", "assphrase"),
+        late(
+            r"\bexpect\b[^\n]{0,80}(?i:assword|assphrase)[^\n]{0,40}\n[ \t]{0,16}"
+            r"(?:send(?: --)? |\w{1,20}\.sendline\()[\"']([^\"'\\\n$]{4,256})"
+        ),
     ),
     (("snmp-server",), (), late(r"\bsnmp-server community[ \t]{1,4}" + _VALUE)),
     (

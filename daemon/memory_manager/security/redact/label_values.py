@@ -20,6 +20,7 @@ from memory_manager.security.redact.values import (
     is_common_password,
     is_key_like,
     is_secret_value,
+    is_snake_case,
 )
 
 _ARGUMENT: Final = late(r"\w(?:=[\"']|\[)")
@@ -43,6 +44,13 @@ _SENTENCE_GOES_ON: Final = late(
     r"|[ \t]+(?:and|or|for|on|to|is|was|works|worked|with|in|at|as|when|if|then|but)\b)"
 )
 _TELLING: Final = late(r"[0-9!@#$%^&*+=~]")
+ANCHOR_REACH: Final = 4096
+# names a value for its uses further on, in YAML
+_ANCHOR: Final = late(r"&[A-Za-z][\w-]{0,40}[ \t]{1,4}")
+# what stands before it is compared or chosen by a program
+_CONDITION: Final = late(
+    r"[ \t]{1,2}(?:if[ \t][^\n]{1,80}?[ \t]else[ \t]|(?:[=!]={1,2}|\?\?|is (?:not )?None)[ \t])"
+)
 _AUTH_SCHEME: Final = late(
     r"(?:bearer|basic|token|apikey|api-key|ssws|bot|key|jwt|splunk|digest)[ \t]+",
     re.IGNORECASE,
@@ -63,11 +71,14 @@ def judge(
 ) -> Hit | None:
     if family is Family.NONE:
         return None
-    start, end, quoted = read_value(text, position)
+    anchor = _ANCHOR.match(text, position) if text[position : position + 1] == "&" else None
+    start, end, quoted = read_value(text, position if anchor is None else anchor.end())
     if end <= start:
         return None
     charge(end - start)
     value = text[start:end]
+    if not quoted and (_CONDITION.match(text, end) is not None or _is_alias(text, start, value)):
+        return None
     scheme = _AUTH_SCHEME.match(text, start)
     if scheme is not None and not value[: scheme.end() - scheme.start()].isspace():
         inner, inner_end, _ = (
@@ -96,6 +107,10 @@ def judge(
         return None
     if kind == "option" and not quoted and (_SENTENCE.fullmatch(value) or _metavariable(value)):
         return None
+    if label.lower() == "pass" and not (quoted or tight) and is_snake_case(value):
+        return None  # what a test, or a step of a compiler, is called
+    if kind == "set" and not quoted and classify(value) is Family.PASSWORD and value.isalpha():
+        return None  # the login is called so: `login token password ...`
     if kind == "prose" and not quoted and _prose_word(value):
         return None
     if (
@@ -118,6 +133,12 @@ def judge(
         return None
     rule, severity = rule_for(text, label, label_start, value, kind)
     return Hit(start, end, rule, severity, 3 if severity is Severity.HIGH_RISK else 0)
+
+
+def _is_alias(text: str, start: int, value: str) -> bool:
+    """``*name`` behind an ``&name``: YAML refers to a value so."""
+    low = max(0, start - ANCHOR_REACH)
+    return value[:1] == "*" and text.find("&" + value[1:] + " ", low, start) >= 0
 
 
 def _in_quotes(value: str, family: Family) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memory_manager.security.redact.chosen_words import is_name, is_scheme, is_type_name
 from memory_manager.security.redact.labels import Family
 from memory_manager.security.redact.late import late
 from memory_manager.security.redact.randomness import (
@@ -57,9 +58,11 @@ _NOT_A_VALUE: Final = late(
     r"|env|sh|html?|css|java|rb|php|c|h|cpp|lock|cfg|conf|ini|pem|key|log|sql|xml)(?::\d+)*"
 )
 _QUESTION: Final = late(
-    r"[\"'`*_)\]]{0,3}[ \t]{0,4}[?:：]?[ \t]{0,4}(?:\r?\n|\\n){1,2}[ \t]{0,8}"
+    r"[\"'`*_)\]]{0,3}(?:[ \t](?:is|ist|est|es|é|è|to))?[ \t]{0,4}[?:：]?[ \t]{0,4}"
+    r"(?:\r?\n|\\n){1,2}[ \t]{0,8}"
     r"(?:[-=~]{3,80}(?:\r?\n|\\n))?(?:(?:[>*-]|A:|R:|答[:：])[ \t]{1,4})?[\"'`]?"
 )
+_ANNOUNCED: Final = late(r"[^:：?]{0,8}[:：](?:\s|\\n){1,16}")
 _LINE_END: Final = late(r"[\"'`]?[ \t]{0,8}(?:\r?\n|\\n|$)")
 _NEXT_ELEMENT: Final = late(r"</[A-Za-z:]{1,20}>\s{0,40}<[A-Za-z:]{1,20}>\s{0,40}(?:<!\[CDATA\[)?")
 _CALL: Final = late(r"\([ \t]{0,4}[\"'`](?=[^\"'`\n]{8,200}[\"'`])")
@@ -132,9 +135,10 @@ def value_on_next_line(text: str, end: int, family: Family) -> Span | None:
     value = found[0]
     if _NOT_A_VALUE.fullmatch(value) or explains_itself(value, quoted=True):
         return None
+    announced = family is Family.PASSWORD and _ANNOUNCED.fullmatch(head[0]) is not None
     if is_beyond_doubt(value) or _is_connected_value(value, family):
         return found.span()
-    return None
+    return found.span() if announced and _is_announced_value(value) else None
 
 
 def value_in_call(text: str, end: int) -> Span | None:
@@ -303,6 +307,15 @@ def _are_drawn(value: str) -> bool:
     )
 
 
+def _is_announced_value(value: str) -> bool:
+    """Alone on the line below ``Password:``: letters and three digits that name nothing."""
+    return (
+        sum(c.isdigit() for c in value) >= 3
+        and sum(c.isalpha() for c in value) >= 3
+        and not (is_name(value) or is_scheme(value))
+    )
+
+
 def _is_connected_value(value: str, family: Family) -> bool:
     """What may stand behind ``to``, ``is`` or a dash: also words with a number."""
     if sum(c.isdigit() for c in value) < 2 or not any(c.isalpha() for c in value):
@@ -311,5 +324,7 @@ def _is_connected_value(value: str, family: Family) -> bool:
         return True
     if _WORD_AND_NUMBER.fullmatch(value):
         return family is Family.PASSWORD or len(value) >= 12
+    if is_type_name(value):
+        return False
     mixed = any(c.isupper() for c in value) and any(c.islower() for c in value)
     return len(value) >= 10 and (mixed or is_key_like(value))

@@ -34,6 +34,7 @@ _WORDS: Final = (
 _WHOLE: Final = late(
     r"(?:" + _WORDS + r")"
     r"|(?:your|insert|enter|put|add|replace)[-_ ](?:[a-z]{1,14}[-_ ]){0,6}[a-z]{1,14}"
+    r"(?:[-_ ]?\d{1,2})?"
     r"|[a-z]{2,14}(?:[-_][a-z]{2,14}){0,6}[-_]here"
     r"|<[^<>\n]{0,80}>|\[[^\[\]\n]{0,80}\]|\{[^{}\n]{0,80}\}"
     r"|\*+[a-z_ -]{0,24}\*+|\*+|\.{2,}|…+|-+|_+|x{3,}|0+|#+|•+|\?+"
@@ -45,7 +46,7 @@ _REFERENCE: Final = late(
     r"\$\{?[A-Za-z_][\w.:/-]*\}?|\$\{\{?.*|\$\(.*|%[A-Za-z_]\w*%|%\(\w+\)s|(?:%[sdrv][:@/]{0,3})+|\{\{.*|\{%.*"
     r"|\{[A-Za-z_][\w.]*\}"
     r"|`.*|![a-z]{3,12}(?:\s.*)?|!(?:Sub|Ref|GetAtt|Join|ImportValue|FindInMap|Select|Split|Base64)(?:\s.*)?|@\w*Microsoft\.KeyVault.*|#\{.*|<%.*|\$env:.*|\$[\w:]+"
-    r"|[@:?][A-Za-z_]+|\?"
+    r"|[@:?][A-Za-z_]+|@[A-Za-z][\w.-]*@|\?"
     r"|(?:op|vault|ref|secretref|awssm|gcpsm|keyvault|akv|ssm|env|file|secret|secrets|sops|doppler)"
     r"(?:\+\w+)?:(?://)?[\w./#@:-]*"
     r"|arn:aws[\w-]*:.*"

@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from typing import Final
 
-RULESET_VERSION: Final = "5"
+RULESET_VERSION: Final = "6"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memory_manager.security.redact.chosen_words import is_chosen, is_name, is_scheme
 from memory_manager.security.redact.labels import Family
 from memory_manager.security.redact.late import late
 from memory_manager.security.redact.placeholders import is_placeholder, is_reference
@@ -31,7 +32,7 @@ _EXPLAINS_ITSELF: Final = late(
     r"|\d+(?:\.\d+)?\s?(?:ms|s|m|h|d|w|kb|mb|gb|kib|mib|%|px|em|rem|pt|k|x|min|sec|hours?|days?"
     r"|weeks?|bits?"
     r"|bytes?|chars?|characters?|tokens?|digits?|seconds?|minutes?)"
-    r"|\d+[-_](?:[a-z]{2,12}[-_]?){1,3}"
+    r"|\d+[-_](?:[a-z]{2,12}[-_]?){1,3}|\d+[-_](?:of|to|or)[-_]\d+(?:[-_][a-z]{2,14}){0,3}"
     # paths and plain addresses
     r"|(?:[A-Za-z]:)?(?:\.{0,2}|~)[/\\](?:[^ \n\r@]{0,400})?"
     r"|[a-z][a-z0-9+.-]{1,20}://(?![^/\s]*:[^/\s]*@)[^\s?#]*"
@@ -41,6 +42,8 @@ _EXPLAINS_ITSELF: Final = late(
     r"|(?:new |await |async |lambda |function\b|fn\b|return |typeof ).*"
     r"|[\w$][\w$.:>\-]*[\w$]?[!?]?\((?:.|\n)*"
     r"|[A-Za-z_]\w*\)[\[.(][^\n]*"
+    # the end of a literal and a call, a type with a default
+    r"|\w*[)\]}]{1,4}\.[A-Za-z_]\w*\([^\n]*|[A-Za-z_][\w.]*=(?:None|null|nil|True|False)"
     r"|\([\w$, :]*\)\s?=>.*|\[.*|\{.*|<.*"
     # own and foreign marks
     r"|\[?REDACTED\b.*",
@@ -61,6 +64,7 @@ _IDENTIFIER_CHAIN: Final = late(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$]
 _INDEXED: Final = late(r"[A-Za-z_$][\w$.]*\[.*")
 _EXPRESSION: Final = late(r"\(+[A-Za-z_$][\w$]*(?:[.(\[]|$)")
 _SNAKE: Final = late(r"_?[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2}|_\d{1,2})+|[a-z]+(?:[A-Z][a-z]+)+\d?")
+_NUMBERED_SNAKE: Final = late(r"\w*\d\d\w*")
 _NUMBERED_PART: Final = late(r"(?:^|\.)[A-Za-z]{3,}\d{2,}(?:\.|$)")
 _IDENTIFIER: Final = late(r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]*)+")
 # the source of a regular expression
@@ -97,6 +101,7 @@ _SENTENCE_WORDS: Final = frozenset(
     "con le les des une du et dans pour votre est der die das und ist ein eine nicht mit auf für "
     "ihr".split()
 )
+_SIGNS: Final = frozenset("!@#$%^&*+=~")
 _SYMBOLS: Final = frozenset("!@#$%^&*+=?~/|\\:(){}[]<>§£€°")
 
 
@@ -120,8 +125,11 @@ def is_secret_value(
         return False
     if _FORGED_MARK.fullmatch(value):
         return family > Family.VENDOR
-    if explains_itself(value, quoted=quoted):
+    chosen = family >= Family.SECRET and is_chosen(value, password=family is Family.PASSWORD)
+    if explains_itself(value, quoted=quoted, chosen=chosen):
         return False
+    if chosen and (family is Family.PASSWORD or tight or _NUMBERED_SNAKE.fullmatch(value)):
+        return True
     if family is Family.PASSWORD:
         return _is_password(value, quoted=quoted, tight=tight, sure=sure)
     if family is Family.SECRET:
@@ -131,12 +139,16 @@ def is_secret_value(
     return _is_random_key(value) or (quoted and tight and _is_short_random_key(value))
 
 
-def explains_itself(value: str, *, quoted: bool) -> bool:
-    """A placeholder, reference, expression, type, path, date or number: never a secret."""
+def explains_itself(value: str, *, quoted: bool, chosen: bool = False) -> bool:
+    """A placeholder, reference, expression, type, path, date or number: never a secret.
+
+    ``chosen``: its words are none that names of things have.
+    """
     if is_placeholder(value) or is_reference(value):
         return True
     if (
         len(value) <= 400
+        and not chosen
         and _EXPLAINS_ITSELF.fullmatch(value) is not None
         and not (quoted and _looks_like_password(value))
         and not (value[0] in "/\\" and _has_random_part(value))
@@ -150,9 +162,11 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
         return True
     if len(value) <= 400 and _PUBLIC_ID.fullmatch(value):
         return True
-    if _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
+    if not chosen and _IDENTIFIER_CHAIN.fullmatch(value) and not _has_random_part(value):
         return not (quoted and _NUMBERED_PART.search(value) and value.count(".") == 1)
-    if not quoted and _IDENTIFIER.fullmatch(value) and not _has_random_word(value):
+    if not (quoted or chosen) and _IDENTIFIER.fullmatch(value) and not _has_random_word(value):
+        return True
+    if is_scheme(value):
         return True
     if not quoted and (_INDEXED.fullmatch(value) or _EXPRESSION.match(value)):
         return True
@@ -166,6 +180,10 @@ def explains_itself(value: str, *, quoted: bool) -> bool:
 
 def _looks_like_password(value: str) -> bool:
     """Inside quotes a call or a bracket is text: ``"(pa55word)"``."""
+    if " " not in value and len(value) >= 16 and value[-1] not in ")];},":
+        signs = {c for c in value if c in _SIGNS}
+        if len(signs) >= 3 and any(c.isdigit() for c in value):
+            return True
     return (
         " " not in value
         and "(" not in value[1:]
@@ -174,6 +192,11 @@ def _looks_like_password(value: str) -> bool:
         and value[0] in "[{<("
         and value[-1] not in "]}>)"
     )
+
+
+def is_snake_case(value: str) -> bool:
+    """A name of words joined by ``_``, or in camelCase, with numbers of at most two digits."""
+    return _SNAKE.fullmatch(value) is not None
 
 
 def _has_random_part(value: str) -> bool:
@@ -265,10 +288,14 @@ def is_common_password(value: str) -> bool:
         return word not in _NUMBERED and word.removesuffix("s") not in _NUMBERED
     if _NUMBERS_INSIDE.fullmatch(value) is None:
         return False
-    return not lowered.startswith(tuple(_NUMBERED_THINGS)) and sum(c.isalpha() for c in value) >= 4
+    return _NUMBERED_START.match(lowered) is None and sum(c.isalpha() for c in value) >= 4
 
 
 _NUMBERED: Final = frozenset(_NUMBERED_THINGS)
+# the shortest of them are also how other words begin
+_NUMBERED_START: Final = late(
+    "|".join(name if len(name) > 2 else name + r"\d" for name in _NUMBERED_THINGS)
+)
 
 
 def _is_token(value: str, *, quoted: bool, tight: bool, sure: bool) -> bool:
@@ -296,8 +323,12 @@ def _named_thing(value: str) -> bool:
 
     Four words and more that end in a number of two digits are a passphrase.
     """
+    if _UUID.fullmatch(value):
+        return False
+    if value.islower() and is_name(value):
+        return True
     parts = value.split("-")
-    if len(parts) < 2 or _UUID.fullmatch(value):
+    if len(parts) < 2:
         return False
     if len(parts) >= 4 and re.fullmatch(r"[a-z]{4,}\d{2}", parts[-1]):
         return False
