@@ -213,11 +213,16 @@ class LedgerDevice:
             lambda tx: self.memories.update(tx, memory_id, MemoryChange(**change), writer())
         )
 
-    def forget(self, memory_id: MemoryId, mode: ForgetMode = ForgetMode.SOFT_DELETE) -> None:
+    def forget(
+        self,
+        memory_id: MemoryId,
+        mode: ForgetMode = ForgetMode.SOFT_DELETE,
+        replacement: str | None = None,
+    ) -> None:
         confirmed = mode is ForgetMode.HARD_DELETE
         self.write(
             lambda tx: self.memories.forget(
-                tx, memory_id, mode, writer(), owner_confirmed=confirmed
+                tx, memory_id, mode, writer(), replacement=replacement, owner_confirmed=confirmed
             )
         )
 

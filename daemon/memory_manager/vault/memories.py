@@ -257,7 +257,7 @@ class Memories:
         row = row_writer.stored_row(transaction, rowid)
         self._index(transaction, None, row)
         self._audit(transaction, "imported", row, rules=prepared[-1].rules)
-        self._written(transaction, row, WriteStatus.CREATED)
+        row = self._written(transaction, row, WriteStatus.CREATED)
         return WriteOutcome(WriteStatus.CREATED, row)
 
     def clean(
@@ -359,7 +359,7 @@ class Memories:
         row = row_writer.stored_row(transaction, rowid)
         self._index(transaction, None, row)
         self._audit(transaction, "created", row, rules=prepared.rules)
-        self._written(transaction, row, WriteStatus.CREATED)
+        row = self._written(transaction, row, WriteStatus.CREATED)
         return WriteOutcome(WriteStatus.CREATED, row)
 
     def _advance(
@@ -383,8 +383,7 @@ class Memories:
         after = row_writer.stored_row(transaction, row.rowid)
         self._index(transaction, row, after)
         self._audit(transaction, action.value, after, rules=prepared.rules)
-        self._written(transaction, after, action)
-        return WriteOutcome(action, after)
+        return WriteOutcome(action, self._written(transaction, after, action))
 
     def _redact(
         self,
@@ -426,9 +425,10 @@ class Memories:
         for indexer in self._indexers:
             indexer.row_changed(transaction, live_before, live_after)
 
-    def _written(self, transaction: Transaction, row: MemoryRow, action: WriteStatus) -> None:
-        if self._journal is not None:
-            self._journal.row_written(self, transaction, row, action)
+    def _written(self, transaction: Transaction, row: MemoryRow, action: WriteStatus) -> MemoryRow:
+        if self._journal is None:
+            return row
+        return self._journal.row_written(self, transaction, row, action)
 
     def _audit(
         self, transaction: Transaction, action: str, row: MemoryRow, rules: Sequence[str]

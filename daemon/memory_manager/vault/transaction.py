@@ -48,8 +48,11 @@ class RowJournal(Protocol):
 
     def row_written(
         self, memories: Memories, transaction: Transaction, row: MemoryRow, action: WriteStatus
-    ) -> None:
-        """``row`` is the new current version; a deleted one is a deletion that can be undone."""
+    ) -> MemoryRow:
+        """``row`` is the new current version; a deleted one is a deletion that can be undone. The
+        answer is what the record shows then: what other devices say beside it may be merged in.
+        """
+        ...
 
     def row_destroyed(self, memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
         """The owner had it destroyed for good, here and everywhere."""

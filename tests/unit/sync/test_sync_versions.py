@@ -14,10 +14,13 @@ from memory_manager.sync.wire.payload import DeletionMode, HybridTime
 from memory_manager.sync.wire.versions import (
     MAX_LEAD_MS,
     Revision,
+    before_redactions,
     breaks,
     current,
     next_time,
     observed,
+    readable_base,
+    yielding,
 )
 
 A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
@@ -30,9 +33,10 @@ def _revision(
     ms: int = 0,
     deletion: DeletionMode | None = None,
     cleans: bool = False,
+    redacts: bool = False,
 ) -> Revision:
     time = HybridTime(ms, 0, device.hex())
-    return Revision(Dot(device, seq), frozenset(parents), time, deletion, cleans)
+    return Revision(Dot(device, seq), frozenset(parents), time, deletion, cleans, redacts)
 
 
 FIRST = _revision(A, 1, ms=1)
@@ -169,3 +173,74 @@ def test_a_long_chain_of_cleanings_is_read_once() -> None:
     assert time.process_time() - began < 2.0
     loop = [_revision(A, 5, Dot(A, 6), cleans=True), _revision(A, 6, Dot(A, 5), cleans=True)]
     assert current(loop).siblings == ()
+
+
+def test_a_cleaning_yields_for_good_though_the_last_of_the_same_was_cleaned_with_others() -> None:
+    x, y = (_revision(device, 1, FIRST.dot, ms=1, cleans=True) for device in (B, C))
+    other = _revision(A, 2, ms=2)
+    both = _revision(C, 2, y.dot, other.dot, ms=2, cleans=True)
+    assert yielding([FIRST, x, y]) == {x.dot}
+    for known in ([FIRST, other, x, y, both], [FIRST, other, y, both, x]):
+        assert current(known).siblings == (both,)
+
+
+STEP = st.tuples(st.sampled_from("edit clean redact tidy".split()), st.sets(st.integers(0, 8)))
+
+
+@given(st.lists(STEP, max_size=9), st.sets(st.integers(0, 8)), st.randoms())
+def test_what_one_device_gave_up_early_counts_nowhere_later(
+    steps: list[tuple[str, set[int]]], met: set[int], source: random.Random
+) -> None:
+    """A device that knows a part of the story superseded and removed only what all come to."""
+    story = [FIRST]
+    for number, (act, places) in enumerate(steps):
+        parents = [story[place] for place in places if place < len(story)]
+        cleans = act == "clean" and bool(parents)
+        said = max((p.time.ms for p in parents), default=0) if cleans else number + 2
+        story.append(
+            _revision(
+                source.choice((A, B, C)),
+                number + 2,
+                *(parent.dot for parent in parents),
+                ms=said,
+                deletion=DeletionMode.TIDY if act == "tidy" else None,
+                cleans=cleans,
+                redacts=act == "redact",
+            )
+        )
+    early = {story[place].dot for place in met if place < len(story)}
+    for revision in reversed(story):
+        if revision.dot in early:
+            early |= revision.parents
+    known = [revision for revision in story if revision.dot in early]
+    named = {dot for revision in story for dot in revision.parents}
+    assert yielding(known) <= yielding(story) | named
+    assert before_redactions(known) <= before_redactions(story)
+    for revision in story:
+        assert readable_base(story, revision.dot) not in before_redactions(known)
+
+
+def test_what_is_measured_against_is_what_no_device_gave_up() -> None:
+    edit = _revision(B, 1, FIRST.dot, ms=2)
+    beside = _revision(C, 1, FIRST.dot, ms=2)
+    assert readable_base([FIRST, edit, beside], FIRST.dot) == FIRST.dot
+    for end in (
+        _revision(A, 2, FIRST.dot, ms=3, redacts=True),
+        _revision(A, 2, FIRST.dot, ms=3, deletion=DeletionMode.TIDY),
+    ):
+        assert readable_base([FIRST, edit, beside, end], FIRST.dot) is None
+        assert readable_base([FIRST, edit, beside, end], end.dot) == end.dot
+        cleaned = _revision(A, 3, FIRST.dot, ms=1, cleans=True)
+        assert readable_base([FIRST, edit, beside, end, cleaned], FIRST.dot) is None
+    cleaned = _revision(A, 2, FIRST.dot, ms=1, cleans=True)
+    assert readable_base([FIRST, edit, beside, cleaned], FIRST.dot) == cleaned.dot
+    assert readable_base([FIRST, edit, beside, cleaned], edit.dot) is None
+
+
+def test_a_redaction_takes_out_what_says_the_same_anew_and_nothing_beside_it() -> None:
+    redaction = _revision(A, 2, FIRST.dot, ms=3, redacts=True)
+    cleaned = _revision(B, 1, FIRST.dot, ms=1, cleans=True)
+    edit = _revision(C, 1, FIRST.dot, ms=2)
+    of_redaction = _revision(C, 2, redaction.dot, ms=3, cleans=True, redacts=True)
+    known = [FIRST, redaction, cleaned, edit, of_redaction]
+    assert before_redactions(known) == {FIRST.dot, redaction.dot, cleaned.dot}

@@ -21,7 +21,6 @@ from memory_manager.sync.wire.versions import Revision
 from memory_manager.vault.connection import is_write_failure
 from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
-from memory_manager.vault.rows import RowStatus
 from memory_manager.vault.savepoint import all_or_nothing
 
 if TYPE_CHECKING:
@@ -66,6 +65,7 @@ def apply_row(
                 time,
                 payload.mode,
                 cleans=payload.cleans,
+                redacts=payload_rows.is_redacted(payload.fields),
             ),
             record=record,
             record_id=record_id,
@@ -78,7 +78,7 @@ def apply_row(
         _apply_copy(connection, payload, record)
         return
     losses.note(connection, record_id)
-    _remove_redacted(transaction, record_id, dot, payload)
+    _remove_redacted(transaction, record_id)
     with _all_or_nothing(transaction):
         settle(transaction, memories, record_id, record, Opened(dot, payload, said))
     _retire_cleaned(connection, record_id, dot, payload)
@@ -122,22 +122,13 @@ def _observe(connection: Connection, time: HybridTime, now_ms: int) -> bool:
     return leads
 
 
-def _remove_redacted(
-    transaction: Transaction, record_id: bytes, dot: Dot, payload: Payload
-) -> None:
+def _remove_redacted(transaction: Transaction, record_id: bytes) -> None:
     """A redaction takes the sealed rows that it descends from along, early or late.
 
-    One that waits for its key stays until it was opened: only then is known what it superseded.
+    One that waits for its key stays until it was opened: only then is known what it superseded. An
+    own one that was not sent yet stays until then as it is: it tells what it superseded, too.
     """
-    connection = transaction.connection
-    redacted = dot if payload.fields.get("status") == RowStatus.REDACTED else None
-    if redacted is None and revisions.is_superseded(connection, dot):
-        redacted = revisions.redacted_winner(connection, record_id)
-    if redacted is not None:
-        earlier = revisions.ancestors(connection, redacted)
-        known = [above for above in earlier if revisions.is_known(connection, above)]
-        sealed_rows.remove(connection, known)
-        sealed_rows.release_dead(connection, earlier)
+    if sealed_rows.retire_redacted(transaction.connection, record_id):
         transaction.request_checkpoint()
 
 

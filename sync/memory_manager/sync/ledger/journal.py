@@ -18,6 +18,7 @@ from memory_manager.sync.ledger import (
     payload_rows,
     revisions,
     sealed_rows,
+    settling,
     state,
 )
 from memory_manager.sync.ledger.own_log import Said
@@ -58,11 +59,13 @@ class SyncJournal:
 
     def row_written(
         self, memories: Memories, transaction: Transaction, row: MemoryRow, action: WriteStatus
-    ) -> None:
+    ) -> MemoryRow:
         """Seal the new version. TooLarge: over 524 288 bytes, and the write is undone."""
         found = self.active(transaction.connection)
-        if found is not None:
-            seal_version(memories, transaction, found, row, action)
+        if found is None:
+            return row
+        seal_version(memories, transaction, found, row, action)
+        return settling.show_beside(transaction, memories, memory_id_bytes(row.id)) or row
 
     def row_destroyed(self, memories: Memories, transaction: Transaction, row: MemoryRow) -> None:
         """Seal that a record was destroyed for good and remove all its sealed rows."""
@@ -92,6 +95,7 @@ class SyncJournal:
             action = WriteStatus.DELETED if deleted else WriteStatus.UPDATED
             with contextlib.suppress(TooLarge):  # then the other devices clean theirs
                 seal_version(memories, transaction, found, row, action, cleans=True)
+                settling.show_beside(transaction, memories, record_id)
         if shown:
             for name in revisions.names(connection, record_id):
                 copies.forget_copies_of(transaction, state.require(connection), name)
@@ -183,6 +187,7 @@ def seal_version(
         claims.note(connection, record_id, place, revision)
         if claim != place and memories is not None:
             claims.reassign(transaction, memories, claim)
+    sealed_rows.retire_redacted(connection, record_id)
     sealed_rows.retire_past(connection, record_id)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_manager.base.errors import TooLarge
-from memory_manager.sync.ledger import keybag, revisions, sealed_rows
+from memory_manager.sync.ledger import keybag, payload_rows, revisions, sealed_rows
 from memory_manager.sync.ledger.state import SyncState, mark_of
 from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import (
@@ -94,7 +94,12 @@ def append(transaction: Transaction, state: SyncState, said: Said) -> tuple[Sync
     ).fetchone()
     sealed_rows.put(connection, rowid, row)
     revision = Revision(
-        dot, frozenset(said.parents), time, said.deletion, cleans=said.cleans is not None
+        dot,
+        frozenset(said.parents),
+        time,
+        said.deletion,
+        cleans=said.cleans is not None,
+        redacts=payload_rows.is_redacted(fields),
     )
     revisions.add(
         connection,

@@ -77,6 +77,11 @@ def id_of(payload: Payload) -> bytes | None:
         raise RowRefused(SyncCode.ROW_FORMAT) from None
 
 
+def is_redacted(fields: Mapping[str, Any]) -> bool:
+    """Whether a payload says that the text of its record was taken out."""
+    return fields.get("status") == RowStatus.REDACTED.value
+
+
 def read_row(payload: Payload) -> IncomingRow:
     """What a memory payload says; RowRefused(ROW_FORMAT) for values of another type or range."""
     try:

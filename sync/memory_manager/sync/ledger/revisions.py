@@ -21,6 +21,10 @@ _MAX_NAMED: Final = 1000
 _OF_RECORD: Final = "id IS ? AND (? IS NOT NULL OR record = ?)"
 _COLUMNS: Final = "rowid, device, seq, deletion, hlc_ms, hlc_counter, kind"
 _CLEANED: Final = "cleaned"  # the kind of a revision that ``cleans``
+_REDACTED: Final = "redacted"  # that of one that ``redacts``
+_CLEANED_REDACTED: Final = "cleaned redacted"
+_CLEANS: Final = f"kind IN ('{_CLEANED}', '{_CLEANED_REDACTED}')"
+_REDACTS: Final = f"kind IN ('{_REDACTED}', '{_CLEANED_REDACTED}')"
 
 
 def add(
@@ -52,7 +56,7 @@ def add(
             dot.seq,
             record,
             record_id,
-            _CLEANED if revision.cleans else kind,
+            _kind(revision, kind),
             deletion,
             revision.time.ms,
             revision.time.counter,
@@ -76,14 +80,30 @@ def add(
         )
 
 
+def _kind(revision: Revision, kind: str) -> str:
+    if revision.redacts:
+        return _CLEANED_REDACTED if revision.cleans else _REDACTED
+    return _CLEANED if revision.cleans else kind
+
+
 def was_cleaned(connection: Connection, record_id: bytes) -> bool:
     """Whether any device cleaned the record: then nobody reads its superseded revisions again, and
     each device removes their rows when it cleans it or hears of it.
     """
     found = connection.execute(
-        "SELECT 1 FROM revision WHERE id = ? AND kind = ?", (record_id, _CLEANED)
+        f"SELECT 1 FROM revision WHERE id = ? AND {_CLEANS}", (record_id,)
     ).fetchone()
     return found is not None
+
+
+def before_redactions(connection: Connection, record_id: bytes) -> set[Dot]:
+    """What the known redactions of a record took out, known or not; mostly there are none."""
+    found = connection.execute(
+        f"SELECT 1 FROM revision WHERE id = ? AND {_REDACTS}", (record_id,)
+    ).fetchone()
+    if found is None:
+        return set()
+    return versions.before_redactions(everything(connection, record_id))
 
 
 def is_known(connection: Connection, dot: Dot) -> bool:
@@ -91,22 +111,6 @@ def is_known(connection: Connection, dot: Dot) -> bool:
         "SELECT 1 FROM revision WHERE device = ? AND seq = ?", (dot.device, dot.seq)
     ).fetchone()
     return found is not None
-
-
-def is_superseded(connection: Connection, dot: Dot) -> bool:
-    found = connection.execute(
-        "SELECT superseded FROM revision WHERE device = ? AND seq = ?", (dot.device, dot.seq)
-    ).fetchone()
-    return found is not None and bool(found[0])
-
-
-def redacted_winner(connection: Connection, record_id: bytes) -> Dot | None:
-    """The revision that a record shows, if it is shown redacted."""
-    found = connection.execute(
-        "SELECT 1 FROM record WHERE id = ? AND status = 'redacted'", (record_id,)
-    ).fetchone()
-    winner = None if found is None else current(connection, record_id).winner
-    return None if winner is None else winner.dot
 
 
 def maximal(connection: Connection, record_id: bytes) -> list[Revision]:
@@ -150,15 +154,14 @@ def everything(connection: Connection, record_id: bytes) -> list[Revision]:
 
 def past_edits(connection: Connection, record_id: bytes) -> list[Dot]:
     """The superseded revisions with content of a record, but for the last cleaning ones: what these
-    say is what concurrent changes are measured against. Of a redacted record they go as well.
+    say is what concurrent changes are measured against.
     """
     rows = connection.execute(
         "SELECT device, seq FROM revision v WHERE id = ? AND superseded = 1 AND deletion IS NULL"
-        " AND (kind <> ? OR EXISTS(SELECT 1 FROM revision_parent p JOIN revision c"
+        f" AND (NOT {_CLEANS} OR EXISTS(SELECT 1 FROM revision_parent p JOIN revision c"
         "   ON c.rowid = p.child WHERE p.parent_device = v.device AND p.parent_seq = v.seq"
-        "   AND c.kind = ?)"
-        "  OR EXISTS(SELECT 1 FROM record r WHERE r.id = v.id AND r.status = 'redacted'))",
-        (record_id, _CLEANED, _CLEANED),
+        f"   AND c.{_CLEANS}))",
+        (record_id,),
     )
     return [Dot(*row) for row in rows]
 
@@ -231,7 +234,24 @@ def _parents(connection: Connection, dots: Iterable[Dot]) -> set[Dot]:
     return found
 
 
-def common_base(connection: Connection, siblings: Iterable[Revision]) -> Dot | None:
+def readable_base(
+    connection: Connection, record_id: bytes, siblings: Iterable[Revision]
+) -> Dot | None:
+    """What all siblings descend from last, or what says that anew, where every device that knows
+    these revisions holds it; else None, on every device.
+    """
+    dot = _common_base(connection, siblings)
+    (plain,) = connection.execute(
+        "SELECT NOT EXISTS(SELECT 1 FROM revision WHERE id = ?"
+        f" AND (deletion IS NOT NULL OR {_CLEANS} OR {_REDACTS}))",
+        (record_id,),
+    ).fetchone()
+    if dot is None or plain:
+        return dot
+    return versions.readable_base(everything(connection, record_id), dot)
+
+
+def _common_base(connection: Connection, siblings: Iterable[Revision]) -> Dot | None:
     """The one revision that all siblings descend from last; None when there is none or several."""
     sets = [ancestors(connection, sibling.dot) for sibling in siblings]
     shared = set.intersection(*sets) if sets else set[Dot]()
@@ -243,4 +263,11 @@ def _revision(row: tuple[Any, ...], parents: frozenset[Dot]) -> Revision:
     _, device, seq, deletion, ms, counter, kind = row
     mode = None if deletion is None else DeletionMode(deletion)
     time = HybridTime(ms, counter, device.hex())
-    return Revision(Dot(device, seq), parents, time, mode, cleans=kind == _CLEANED)
+    return Revision(
+        Dot(device, seq),
+        parents,
+        time,
+        mode,
+        cleans=kind in (_CLEANED, _CLEANED_REDACTED),
+        redacts=kind in (_REDACTED, _CLEANED_REDACTED),
+    )

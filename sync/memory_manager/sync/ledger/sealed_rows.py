@@ -140,6 +140,19 @@ def retire_past(connection: Connection, record_id: bytes) -> None:
         retire(connection, revisions.past_edits(connection, record_id))
 
 
+def retire_redacted(connection: Connection, record_id: bytes) -> bool:
+    """Retire what the redactions of a record took out, and let nothing of it wait; False where no
+    row of it was held.
+    """
+    earlier = revisions.before_redactions(connection, record_id)
+    if not earlier:
+        return False
+    gone = [dot for dot in of_edits(connection, "id", record_id) if dot in earlier]
+    retire(connection, gone)
+    release_dead(connection, earlier)
+    return bool(gone)
+
+
 def _delete_numbered(connection: Connection, dot: Dot) -> None:
     connection.execute(
         "DELETE FROM sealed WHERE entry_rowid IN"

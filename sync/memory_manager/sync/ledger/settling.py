@@ -10,10 +10,10 @@ from memory_manager.security.redact.ids import NOT_CHECKED
 from memory_manager.security.redact.sanitize import KEEP_PERSONAL
 from memory_manager.sync.ledger import claims, payload_rows, revisions, sealed_rows
 from memory_manager.sync.ledger.merging import Edit, shown
-from memory_manager.sync.wire import versions
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.payload import Payload
 from memory_manager.sync.wire.versions import Current, Revision
+from memory_manager.vault import queries
 from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
 from memory_manager.vault.prepared_version import RowContents
@@ -65,6 +65,18 @@ def settle(
         memories.tell_cleaned(transaction, found_here)
 
 
+def show_beside(transaction: Transaction, memories: Memories, record_id: bytes) -> MemoryRow | None:
+    """After an own revision: the row as every other device comes to show it, where others stay
+    beside the revision that wait for the owner's word. None where none do.
+    """
+    connection = transaction.connection
+    if not revisions.undecided(connection, record_id):
+        return None
+    _show(transaction, memories, record_id, revisions.current(connection, record_id))
+    note_version(connection, record_id)
+    return queries.get_row(connection, memory_id_from_bytes(record_id))
+
+
 def note_version(connection: Connection, record_id: bytes) -> None:
     """The revisions speak for the version that the record has now."""
     connection.execute(
@@ -112,7 +124,7 @@ def _show(
     memories: Memories,
     record_id: bytes,
     now: Current,
-    opened: Opened,
+    opened: Opened | None = None,
 ) -> MemoryRow | None:
     """The row, where the sanitizer took something out of what the other devices show."""
     connection = transaction.connection
@@ -165,10 +177,7 @@ def edits_of(connection: Connection, now: Current, opened: Opened | None = None)
 def _base(connection: Connection, record_id: bytes, siblings: list[Revision]) -> RowContents | None:
     if len(siblings) < 2:
         return None
-    dot = revisions.common_base(connection, siblings)
-    if dot is not None and revisions.was_cleaned(connection, record_id):
-        # not every device has what was said first, but all have what was said anew
-        dot = versions.said_anew(revisions.everything(connection, record_id), dot) or dot
+    dot = revisions.readable_base(connection, record_id, siblings)
     payload = None if dot is None else sealed_rows.payload_of(connection, dot)
     if payload is None or "content" not in payload.fields:
         return None

@@ -17,7 +17,8 @@ BREAKER_SHARE = 0.05
 @dataclasses.dataclass(frozen=True, slots=True)
 class Revision:
     """One revision of a record. ``deletion`` is None for one that has content; ``cleans``: it says
-    what its parents say, without what newer rules of the sanitizer took out.
+    what its parents say, without what newer rules of the sanitizer took out; ``redacts``: it says
+    that the text was taken out, and nobody reads again what it descends from.
     """
 
     dot: Dot
@@ -25,6 +26,7 @@ class Revision:
     time: HybridTime
     deletion: DeletionMode | None = None
     cleans: bool = False
+    redacts: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def current(revisions: Iterable[Revision]) -> Current:
     maximal = [revision for dot, revision in known.items() if dot not in superseded]
     edits = [revision for revision in maximal if revision.deletion is None]
     if forgets:
-        edits = [edit for edit in edits if forgets <= _ancestors(edit, known)]
+        edits = [edit for edit in edits if forgets <= _ancestors([edit], known)]
     ordered = sorted(edits, key=lambda r: (r.time, r.dot.device, r.dot.seq), reverse=True)
     return Current(tuple(ordered), forgotten=bool(forgets) and not ordered)
 
@@ -70,15 +72,13 @@ def yielding(revisions: Collection[Revision]) -> set[Dot]:
     """
     cleaning = _cleaning(revisions)
     changed: set[Dot] = set()
-    named: set[Dot] = set()
     for revision in revisions if cleaning else ():
-        named |= revision.parents
         if revision.dot not in cleaning:
             for parent in revision.parents:
                 changed |= cleaning[parent].origins if parent in cleaning else {parent}
     found = {dot for dot, one in cleaning.items() if one.origins <= changed}
     of_same: dict[frozenset[Dot], list[_Cleaning]] = {}
-    for dot in cleaning.keys() - found - named:
+    for dot in cleaning.keys() - found:  # named or not: what yields once does so for good
         of_same.setdefault(cleaning[dot].origins, []).append(cleaning[dot])
     for same in of_same.values():
         last = max(same, key=_Cleaning.rank)
@@ -86,12 +86,41 @@ def yielding(revisions: Collection[Revision]) -> set[Dot]:
     return found
 
 
-def said_anew(revisions: Collection[Revision], dot: Dot) -> Dot | None:
-    """The last of the cleaning revisions that say what this one says; None without one."""
-    cleaning = _cleaning(revisions)
-    origins = cleaning[dot].origins if dot in cleaning else frozenset((dot,))
-    same = [one for one in cleaning.values() if one.origins == origins]
-    return max(same, key=_Cleaning.rank).revision.dot if same else None
+def readable_base(revisions: Collection[Revision], dot: Dot) -> Dot | None:
+    """What concurrent revisions that descend from this one are measured against, if that can be
+    read on every device whenever it heard of what; None where one of them may not hold it any more.
+
+    What stood before a redaction goes, and so does, from a device where the trash was emptied, what
+    stood before a deletion. Once a record was cleaned only what was said anew stays.
+    """
+    base: Dot | None = dot
+    if any(revision.cleans for revision in revisions):
+        cleaning = _cleaning(revisions)
+        cleaned_again = {p for one in cleaning.values() for p in one.revision.parents}
+        origins = cleaning[dot].origins if dot in cleaning else frozenset((dot,))
+        last = [
+            one
+            for at, one in cleaning.items()
+            if one.origins == origins and at not in cleaned_again
+        ]
+        base = max(last, key=_Cleaning.rank).revision.dot if last else None
+    in_the_trash = _before(revisions, [r for r in revisions if r.deletion is not None])
+    return None if base in in_the_trash | before_redactions(revisions) else base
+
+
+def before_redactions(revisions: Collection[Revision]) -> set[Dot]:
+    """What the redactions of a record took out: all that they descend from, and what says nothing
+    but that anew.
+    """
+    return _before(revisions, [revision for revision in revisions if revision.redacts])
+
+
+def _before(revisions: Collection[Revision], ends: Collection[Revision]) -> set[Dot]:
+    known = {revision.dot: revision for revision in revisions}
+    found = _ancestors(ends, known)
+    own = {revision.dot for revision in ends}
+    anew = _cleaning(revisions).items() if found else ()
+    return found | {dot for dot, one in anew if one.origins <= found and dot not in own}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,9 +159,9 @@ def _cleaning(revisions: Iterable[Revision]) -> dict[Dot, _Cleaning]:
     return known
 
 
-def _ancestors(revision: Revision, known: Mapping[Dot, Revision]) -> set[Dot]:
+def _ancestors(revisions: Iterable[Revision], known: Mapping[Dot, Revision]) -> set[Dot]:
     found: set[Dot] = set()
-    pending = list(revision.parents)
+    pending = [parent for revision in revisions for parent in revision.parents]
     while pending:
         dot = pending.pop()
         if dot not in found:
