@@ -50,21 +50,20 @@ class BadLine:
 
     async def _decided(self, call: Call) -> Answer | None:
         chance = self.source.random()
-        if self.calm or chance > 0.2:
+        # pushes are few on a busy machine, and each thing has to happen to some of them
+        if self.calm or chance > (0.4 if call.path == PUSH else 0.1):
             return await call.forward()
         if chance < 0.05:
             return self._cut(call, "lost before")
         if chance < 0.1:
             await call.forward()
             return self._cut(call, "lost after")
-        if call.path != PUSH:
-            return await call.forward()
-        if chance < 0.15:
+        if chance < 0.25:
             await call.forward()
             self.happened["twice"] += 1
             return await call.forward()
         self.kept.append(call)
-        if len(self.kept) > 3:
+        if len(self.kept) > 1:
             self.happened["late"] += 1
             await self.kept.pop(0).forward()
         return await call.forward()

@@ -103,6 +103,7 @@ async def test_news_that_come_during_a_round_are_not_lost(
         running.cancel()
 
 
+@pytest.mark.timeout(900)  # 10 000 rows when thorough
 async def test_many_rows_go_in_batches_of_the_size_the_protocol_allows(
     server: RunningServer, made: Devices, proxy: SyncProxy, thorough: bool
 ) -> None:

@@ -6,9 +6,18 @@ import io
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
+import aiohttp
 import pytest
-from sync_server import OCTETS, Caller, World
+from sync_server import (
+    OCTETS,
+    Caller,
+    World,
+    create_vault,
+    registration_token,
+    server_in_process,
+)
 
 from memory_manager.sync.server.running import RunningServer
 from memory_manager.sync.wire.envelope import WRAP_BYTES
@@ -75,19 +84,24 @@ def faulty_pushes(good: bytes, count: int) -> Iterator[bytes]:
         yield bytes(changed)
 
 
+@pytest.mark.timeout(900)  # 5 000 bodies when thorough
 async def test_no_faulty_push_is_taken_or_breaks_the_server(
-    world: World, server: RunningServer, thorough: bool
+    tmp_path: Path, http: aiohttp.ClientSession, thorough: bool
 ) -> None:
-    good = world.caller.push_body(world.rows(3))
-    epoch_bytes = slice(8, 16)
-    for body in faulty_pushes(good, 5_000 if thorough else 300):
-        said = await world.caller.call("POST", "/v1/log/push", body=body)
-        assert 400 <= said.status < 500, (said.status, said.body)
-        fenced = body[epoch_bytes] != good[epoch_bytes]
-        allowed = {"MALFORMED", "CLASS_POLICY", "UNKNOWN_DEVICE", "GAP"}
-        assert said.code in allowed or (fenced and said.code == "SESSION_EPOCH")
-    assert (await server.host.storage.vault(world.founded.vault)).head.n == 0
-    assert (await world.caller.call("POST", "/v1/log/push", body=good)).status == 200
+    count = 5_000 if thorough else 300
+    quotas = {"requests_per_minute": 2 * count}  # all of them reach the reader of pushes
+    async with server_in_process(tmp_path / "faulty", quotas=quotas) as server:
+        world = await create_vault(http, server.url, await registration_token(server))
+        good = world.caller.push_body(world.rows(3))
+        epoch_bytes = slice(8, 16)
+        for body in faulty_pushes(good, count):
+            said = await world.caller.call("POST", "/v1/log/push", body=body)
+            assert 400 <= said.status < 500, (said.status, said.body)
+            fenced = body[epoch_bytes] != good[epoch_bytes]
+            allowed = {"MALFORMED", "CLASS_POLICY", "UNKNOWN_DEVICE", "GAP"}
+            assert said.code in allowed or (fenced and said.code == "SESSION_EPOCH")
+        assert (await server.host.storage.vault(world.founded.vault)).head.n == 0
+        assert (await world.caller.call("POST", "/v1/log/push", body=good)).status == 200
 
 
 @pytest.mark.parametrize(("method", "path", "session"), JSON_ROUTES)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from ledger_world import LedgerDevice, LedgerWorld
 from small_vault import writer
@@ -187,6 +188,7 @@ def run(steps: list[Any]) -> None:
             world.close()
 
 
+@pytest.mark.timeout(1_800)  # 400 stories when thorough
 def test_any_order_of_acts_and_meetings_ends_alike(thorough: bool) -> None:
     @settings(
         max_examples=400 if thorough else 10,
