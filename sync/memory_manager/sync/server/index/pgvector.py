@@ -36,15 +36,20 @@ SELECT set_config('search_path', 'memlocket_index, ' || quote_ident(nspname), tr
     AND attname = 'piece' AND NOT attisdropped)
 FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'"""
 _AVAILABLE: Final = "SELECT EXISTS(SELECT FROM pg_available_extensions WHERE name = 'vector')"
-# the query's vector is read once, not once a row
+# The query's vector is read once, not once a row. IS TRUE makes the records one hash: a list costs
+# the planner time, and joined to a table without figures they could become a loop. OFFSET keeps the
+# vectors themselves out of what is grouped.
 _NEAREST: Final = """
-SELECT record,
-  greatest(0, max(CASE WHEN vector_dims(piece) = $4 THEN -(piece <#> wanted) END))::real
-FROM index_piece, (SELECT (SELECT $5::text::vector) AS wanted) AS query
-WHERE vault = $1 AND model = $2 AND record = ANY($3::bytea[]) GROUP BY record"""
+SELECT record, greatest(0, max(near))::real FROM (
+  SELECT record, CASE WHEN vector_dims(piece) = $4 THEN -(piece <#> wanted) END AS near
+  FROM index_piece, (SELECT (SELECT $5::text::vector) AS wanted) AS query
+  WHERE vault = $1 AND model = $2 AND (record IN (SELECT unnest($3::bytea[]))) IS TRUE
+  OFFSET 0) AS compared
+GROUP BY record"""
 _IN_ROWS: Final = """
 SELECT record, dimensions, pieces FROM index_row
-WHERE vault = $1 AND model = $2 AND pieces IS NOT NULL AND record = ANY($3::bytea[])"""
+WHERE vault = $1 AND model = $2 AND pieces IS NOT NULL
+  AND (record IN (SELECT unnest($3::bytea[]))) IS TRUE"""
 
 _log = logging.getLogger(__name__)
 

@@ -184,7 +184,8 @@ class PostgresIndex:
                 return await pgvector.meanings(line, vault, model, query, records)
             rows = await line.fetch(
                 "SELECT record, dimensions, pieces FROM index_row"
-                " WHERE vault = $1 AND model = $2 AND pieces IS NOT NULL AND record = ANY($3)",
+                " WHERE vault = $1 AND model = $2 AND pieces IS NOT NULL"
+                " AND (record IN (SELECT unnest($3::bytea[]))) IS TRUE",
                 vault,
                 model,
                 list(records),
