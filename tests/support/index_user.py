@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import numpy as np
 from index_world import IndexWorld
 from sync_world import Keys
 
 from memory_manager.sync.server.index.mount import index_mount
-from memory_manager.sync.server.index.vectors import Embedder
+from memory_manager.sync.server.index.storage import Matrix
+from memory_manager.sync.server.index.vectors import Embedder, EmbedderFailed
 from memory_manager.sync.server.running import RunningServer, running_server
 from memory_manager.sync.server.settings import ServerSettings, parse_address
 from memory_manager.sync.wire.log import LOGIN_ACTION_SESSION, login_bytes
@@ -122,6 +124,32 @@ class IndexUser:
         reply = await self.call("GET", "/v1/index/search", None, q=query)
         assert reply.status == 200, reply.body
         return [hit["record"] for hit in reply.json["results"]]
+
+
+class Topics:
+    """Meaning for tests: a text's vector is that of the topics it names."""
+
+    topics = (("car", "automobile"), ("lunch", "meal"), ("database", "postgres"))
+
+    def __init__(self) -> None:
+        self.model: str | None = "topics/1"
+        self.down = False
+
+    def _vector(self, text: str) -> Matrix:
+        words = set(text.lower().split())
+        found = np.array([float(bool(words & set(topic))) for topic in self.topics], np.float32)
+        length = float(np.linalg.norm(found))
+        return found / length if length else found
+
+    async def query(self, text: str) -> Matrix:
+        if self.down:
+            raise EmbedderFailed
+        return self._vector(text)
+
+    async def documents(self, texts: Sequence[str]) -> list[Matrix | None]:
+        if self.down:
+            raise EmbedderFailed
+        return [self._vector(text)[np.newaxis] for text in texts]
 
 
 @contextlib.asynccontextmanager

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from memory_manager.sync.server.running import RunningServer
     from memory_manager.sync.server.settings import ServerSettings
 
+_COMPARING = {  # vectors of opted-in rows
+    "database": "compared by the database (pgvector)",
+    "sqlite": "compared by the server",
+    "no_extension": "compared by the server: this PostgreSQL has no pgvector",
+    "not_created": "compared by the server until a superuser runs CREATE EXTENSION vector in the"
+    " database and the server starts again",
+}
 _DETAILS = """\
 It keeps ciphertext that its clients verify, and knows nothing of your vault on this machine. \
 Every option can also stand in the environment: MEMLOCKET_SERVER_DATA, \
@@ -195,9 +202,11 @@ def give_token(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def show_status(arguments: argparse.Namespace, context: Context) -> int:
-    from memory_manager.sync.server.operator import read_state
+    from memory_manager.sync.server.operator import read_comparing, read_state
 
-    state, usage = read_state(_settings(arguments, context))
+    settings = _settings(arguments, context)
+    state, usage = read_state(settings)
+    comparing = read_comparing(settings)
     summary = facts(
         (
             ("server key", " ".join(state.words)),
@@ -206,10 +215,15 @@ def show_status(arguments: argparse.Namespace, context: Context) -> int:
             ("rows", usage.rows),
             ("stored", size(usage.bytes)),
             ("sessions", usage.sessions),
+            ("meaning", _COMPARING[comparing.value]),
         )
     )
     context.console.result(
-        {**state.as_json(), "usage": dataclasses.asdict(usage)},
+        {
+            **state.as_json(),
+            "usage": dataclasses.asdict(usage),
+            "index": {"vectors": comparing.value},
+        },
         "\n\n".join(filter(None, (summary, _heads(state)))),
     )
     return EXIT_OK

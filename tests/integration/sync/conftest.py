@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from postgres_server import NOT_INSTALLED, PostgresServer, find_postgres, running_postgres
+from postgres_server import (
+    NO_PGVECTOR,
+    NOT_INSTALLED,
+    PostgresServer,
+    find_pgvector,
+    find_postgres,
+    running_postgres,
+)
 from stored_vault import Opener, StoredVault, opener
 from sync_devices import Devices, devices
 from sync_proxy import SyncProxy, between
@@ -21,6 +28,16 @@ def postgres_server() -> Iterator[PostgresServer]:
     binaries = find_postgres()
     if binaries is None:
         pytest.skip(NOT_INSTALLED)
+    with running_postgres(binaries) as database_server:
+        yield database_server
+
+
+@pytest.fixture(scope="session")
+def pgvector_server() -> Iterator[PostgresServer]:
+    """One that has the extension; its databases have it where a test says so."""
+    binaries = find_pgvector()
+    if binaries is None:
+        pytest.skip(NO_PGVECTOR)
     with running_postgres(binaries) as database_server:
         yield database_server
 

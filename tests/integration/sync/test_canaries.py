@@ -108,7 +108,7 @@ class Told:
         return found
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", "postgres", "pgvector"])
 def told(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Told]:
@@ -116,9 +116,9 @@ def told(
     folder = tmp_path_factory.mktemp("canaries")
     database: PostgresServer | None = None
     environment = {}
-    if request.param == "postgres":
-        found: PostgresServer = request.getfixturevalue("postgres_server")
-        database, url = found, found.new_database()
+    if request.param != "sqlite":
+        found: PostgresServer = request.getfixturevalue(f"{request.param}_server")
+        database, url = found, found.new_database(pgvector=request.param == "pgvector")
         environment["MEMLOCKET_SERVER_DATABASE_URL"] = url
     hooks = folder / "hooks"
     for made in (hooks, folder / "server"):

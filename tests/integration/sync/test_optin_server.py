@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from index_user import IndexUser, index_server
+from index_user import IndexUser, Topics, index_server
 from index_world import IndexWorld, document_of, offer_of
 from leak_scan import scan_folders
 
-from memory_manager.sync.server.index.storage import Matrix
-from memory_manager.sync.server.index.vectors import EmbedderFailed
 from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.index_document import IndexDocument
 
@@ -250,34 +247,8 @@ async def test_the_gate_stands_in_front_of_every_answer(user: IndexUser, world: 
     assert await user.found("database") == [record]
 
 
-class _Synonyms:
-    """Meaning for tests: a text's vector is that of the topics it names."""
-
-    topics = (("car", "automobile"), ("lunch", "meal"), ("database", "postgres"))
-
-    def __init__(self) -> None:
-        self.model: str | None = "topics/1"
-        self.down = False
-
-    def _vector(self, text: str) -> Matrix:
-        words = set(text.lower().split())
-        found = np.array([float(bool(words & set(topic))) for topic in self.topics], np.float32)
-        length = float(np.linalg.norm(found))
-        return found / length if length else found
-
-    async def query(self, text: str) -> Matrix:
-        if self.down:
-            raise EmbedderFailed
-        return self._vector(text)
-
-    async def documents(self, texts: Sequence[str]) -> list[Matrix | None]:
-        if self.down:
-            raise EmbedderFailed
-        return [self._vector(text)[np.newaxis] for text in texts]
-
-
 async def test_rows_are_found_by_meaning_where_the_server_has_an_embedder(tmp_path: Path) -> None:
-    embedder = _Synonyms()
+    embedder = Topics()
     async with index_server(tmp_path / "server", embedder) as user:
         world = _world(user)
         await user.register(world)

@@ -14,7 +14,8 @@ import aiohttp
 import asyncpg
 import numpy as np
 import pytest
-from index_user import index_server
+from index_rows import DEVICE, NOW_MS, OTHER, VAULT, new_row
+from index_user import Topics, index_server
 from index_world import IndexWorld, document_of
 from postgres_server import PostgresServer
 from sync_server import World, create_vault
@@ -25,21 +26,18 @@ from memory_manager.sync.server.index.sqlite import open_sqlite_index
 from memory_manager.sync.server.index.storage import (
     MAX_TOKENS,
     AgentToken,
+    Comparing,
     IndexStorage,
     NewRow,
     Put,
 )
-from memory_manager.sync.server.index.vectors import pack_words, word_set
+from memory_manager.sync.server.index.vectors import word_set
 from memory_manager.sync.server.refusals import StorageMismatch, StorageUnavailable
-from memory_manager.sync.wire.envelope import Dot
 from memory_manager.sync.wire.framing import unpack_page
 from memory_manager.sync.wire.index_document import OPTED_IN
 
-VAULT, OTHER, DEVICE = b"\x01" * 16, b"\x02" * 16, b"\x03" * 16
-NOW_MS = 1_764_500_000_000
 
-
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "pgvector"])
 async def index(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncGenerator[tuple[IndexStorage, str]]:
@@ -47,34 +45,12 @@ async def index(
         storage: IndexStorage = await open_sqlite_index(tmp_path)
         place = str(tmp_path / "index.db")
     else:
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        place = server.new_database()
+        server: PostgresServer = request.getfixturevalue(f"{request.param}_server")
+        place = server.new_database(pgvector=request.param == "pgvector")
         storage = await open_postgres_index(place)
+    assert (storage.comparing is Comparing.DATABASE) == (request.param == "pgvector")
     yield storage, place
     await storage.close()
-
-
-def _row(number: int, seq: int = 1, vault: bytes = VAULT, content: str = "falcon") -> NewRow:
-    document = document_of(content).encode()
-    return NewRow(
-        vault=vault,
-        record=bytes((0x80, number)) + bytes(14),
-        device=DEVICE,
-        dot=Dot(DEVICE, seq),
-        grant=b"grant" + bytes((number, seq)),
-        nonce=bytes((number, seq)) * 8,
-        expires=NOW_MS // 1000 + 60,
-        document=document,
-        envelope=OPTED_IN,
-        opted_in=True,
-        bucket="work",
-        scope=None,
-        path="team/db",
-        memory_type="semantic",
-        created_at_ms=5,
-        updated_at_ms=6,
-        words=pack_words(word_set(content)),
-    )
 
 
 @pytest.mark.parametrize(
@@ -112,22 +88,22 @@ async def test_a_schema_of_a_newer_program_is_refused_as_such(
 
 async def test_rows_are_stored_replaced_and_removed(index: tuple[IndexStorage, str]) -> None:
     storage, _ = index
-    row = _row(1)
+    row = new_row(1)
     assert await storage.put(row, NOW_MS, 10) is Put.STORED
     assert await storage.put(row, NOW_MS, 10) is Put.UNCHANGED
-    newer = _row(1, seq=2, content="eagle")
+    newer = new_row(1, seq=2, content="eagle")
     assert await storage.put(newer, NOW_MS, 10) is Put.STORED
-    assert await storage.put(_row(1, seq=1), NOW_MS, 10) is Put.NONCE_USED
+    assert await storage.put(new_row(1, seq=1), NOW_MS, 10) is Put.NONCE_USED
     assert await storage.documents(VAULT, [row.record]) == {row.record: newer.document}
     assert await storage.records(VAULT) == [row.record]
     assert await storage.records(OTHER) == []
-    (candidate,) = await storage.candidates(VAULT, None)
+    (candidate,) = await storage.candidates(VAULT)
     assert candidate.envelope == OPTED_IN
     assert (candidate.bucket, candidate.scope, candidate.path) == ("work", None, "team/db")
     assert candidate.words.tolist() == word_set("eagle").tolist()
     assert await storage.remove(VAULT, row.record, DEVICE)
     assert not await storage.remove(VAULT, row.record, DEVICE)
-    assert await storage.candidates(VAULT, None) == []
+    assert await storage.candidates(VAULT) == []
     codes = [(entry.action, entry.code) for entry in await storage.audit(VAULT, 10)]
     assert codes == [
         ("row.removed", "absent"),
@@ -141,11 +117,11 @@ async def test_a_nonce_counts_once_until_its_grant_has_expired(
     index: tuple[IndexStorage, str],
 ) -> None:
     storage, _ = index
-    row = _row(1)
+    row = new_row(1)
     await storage.put(row, NOW_MS, 10)
     await storage.remove(VAULT, row.record, DEVICE)
     assert await storage.put(row, NOW_MS, 10) is Put.NONCE_USED
-    assert await storage.put(_row(1, vault=OTHER), NOW_MS, 10) is Put.STORED
+    assert await storage.put(new_row(1, vault=OTHER), NOW_MS, 10) is Put.STORED
     assert await storage.put(row, row.expires * 1000, 10) is Put.STORED
 
 
@@ -153,9 +129,9 @@ async def test_an_older_revision_and_other_bytes_of_a_dot_are_refused(
     index: tuple[IndexStorage, str],
 ) -> None:
     storage, _ = index
-    await storage.put(_row(1, seq=5), NOW_MS, 10)
-    assert await storage.put(_row(1, seq=4), NOW_MS, 10) is Put.OTHER_REVISION
-    changed = _row(1, seq=5, content="other")
+    await storage.put(new_row(1, seq=5), NOW_MS, 10)
+    assert await storage.put(new_row(1, seq=4), NOW_MS, 10) is Put.OTHER_REVISION
+    changed = new_row(1, seq=5, content="other")
     fresh = NewRow(**{**_members(changed), "nonce": b"\x77" * 16, "grant": b"another"})
     assert await storage.put(fresh, NOW_MS, 10) is Put.OTHER_REVISION
 
@@ -168,9 +144,9 @@ async def test_a_vault_has_no_more_rows_and_tokens_than_allowed(
     index: tuple[IndexStorage, str],
 ) -> None:
     storage, _ = index
-    assert await storage.put(_row(1), NOW_MS, 1) is Put.STORED
-    assert await storage.put(_row(2), NOW_MS, 1) is Put.FULL
-    assert await storage.put(_row(1, seq=2, content="new"), NOW_MS, 1) is Put.STORED
+    assert await storage.put(new_row(1), NOW_MS, 1) is Put.STORED
+    assert await storage.put(new_row(2), NOW_MS, 1) is Put.FULL
+    assert await storage.put(new_row(1, seq=2, content="new"), NOW_MS, 1) is Put.STORED
     assert len(await storage.records(VAULT)) == 1
     for number in range(MAX_TOKENS):
         assert await storage.issue(_token(number), number.to_bytes(32, "big"))
@@ -201,19 +177,47 @@ async def test_vectors_are_of_one_model_and_of_the_present_text(
     index: tuple[IndexStorage, str],
 ) -> None:
     storage, _ = index
-    row = _row(1)
+    row = new_row(1)
     await storage.put(row, NOW_MS, 10)
     assert await storage.without_vector("m/1", 5) == [(VAULT, row.record, row.document)]
     pieces = np.array([[0.6, 0.8], [1.0, 0.0]], np.float32)
     await storage.put_vector(VAULT, row.record, b"an older text", "m/1", pieces)
-    assert (await storage.candidates(VAULT, "m/1"))[0].pieces is None
+    query = np.array([0.6, 0.8], np.float32)
+
+    async def near(model: str, vault: bytes = VAULT) -> dict[bytes, float]:
+        return await storage.meanings(vault, model, query, [row.record, b"\x80" * 16])
+
+    assert await near("m/1") == {}
     await storage.put_vector(VAULT, row.record, row.document, "m/1", pieces)
-    found = (await storage.candidates(VAULT, "m/1"))[0].pieces
-    assert found is not None
-    assert found.tolist() == pieces.tolist()
-    assert (await storage.candidates(VAULT, "m/2"))[0].pieces is None
+    assert await near("m/1") == pytest.approx({row.record: 1.0})
+    assert await near("m/2") == {}
+    assert await near("m/1", OTHER) == {}
+    assert await storage.meanings(VAULT, "m/1", query, []) == {}
     assert await storage.without_vector("m/1", 5) == []
     assert len(await storage.without_vector("m/2", 5)) == 1
+    await storage.put_vector(VAULT, row.record, row.document, "m/2", pieces[1:])
+    assert await near("m/2") == pytest.approx({row.record: 0.6})
+    assert await near("m/1") == {}
+    changed = new_row(1, seq=2, content="eagle")
+    assert await storage.put(changed, NOW_MS, 10) is Put.STORED
+    assert await near("m/2") == {}
+    assert await storage.settle(5) == 0
+
+
+async def test_vectors_of_another_length_or_direction_are_near_nothing_and_are_kept(
+    index: tuple[IndexStorage, str],
+) -> None:
+    storage, _ = index
+    odd = [np.zeros((1, 1)), -np.eye(2), np.zeros((1, 2)), np.ones((2, 3))]
+    rows = [new_row(number) for number in range(len(odd))]
+    for row, pieces in zip(rows, odd, strict=True):
+        await storage.put(row, NOW_MS, 10)
+        await storage.put_vector(VAULT, row.record, row.document, "m/1", pieces.astype(np.float32))
+    records = [row.record for row in rows]
+    query = np.array([0.0, 1.0], np.float32)
+    found = await storage.meanings(VAULT, "m/1", query, records)
+    assert found == dict.fromkeys(records, 0.0)
+    assert await storage.without_vector("m/1", 5) == []
 
 
 async def test_a_deleted_vault_leaves_no_row_in_any_table_and_others_keep_theirs(
@@ -221,13 +225,13 @@ async def test_a_deleted_vault_leaves_no_row_in_any_table_and_others_keep_theirs
 ) -> None:
     storage, _ = index
     for vault in (VAULT, OTHER):
-        await storage.put(_row(1, vault=vault), NOW_MS, 10)
+        await storage.put(new_row(1, vault=vault), NOW_MS, 10)
         await storage.issue(_token(vault[0], vault), vault * 2)
     await storage.delete_vault(VAULT)
-    assert await storage.candidates(VAULT, None) == []
+    assert await storage.candidates(VAULT) == []
     assert await storage.audit(VAULT, 10) == []
     assert await storage.tokens(VAULT, NOW_MS) == []
-    assert await storage.put(_row(1), NOW_MS, 10) is Put.STORED  # its nonce is forgotten, too
+    assert await storage.put(new_row(1), NOW_MS, 10) is Put.STORED  # its nonce is forgotten, too
     assert len(await storage.records(OTHER)) == 1
     assert await storage.token_of(OTHER * 2, NOW_MS) is not None
 
@@ -236,7 +240,7 @@ async def test_the_tables_have_no_place_for_the_vault_class(
     index: tuple[IndexStorage, str],
 ) -> None:
     storage, place = index
-    await storage.put(_row(1), NOW_MS, 10)
+    await storage.put(new_row(1), NOW_MS, 10)
     for record in (b"\x7f" + b"\xff" * 15, b"\x00" * 16, b"\x80" * 15):
         if place.startswith("postgresql:"):
             line = await asyncpg.connect(place)
@@ -292,7 +296,7 @@ async def test_a_full_vacuum_takes_what_was_removed_out_of_the_tables_of_postgre
         return False
 
     storage = await open_postgres_index(database)
-    row = _row(1, content=canary.decode())
+    row = new_row(1, content=canary.decode())
     assert await storage.put(row, NOW_MS, 10) is Put.STORED
     assert tables_hold_it()
     assert await storage.remove(VAULT, row.record, DEVICE)
@@ -301,7 +305,7 @@ async def test_a_full_vacuum_takes_what_was_removed_out_of_the_tables_of_postgre
     await storage.close()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "pgvector"])
 async def test_a_vault_that_its_owner_deletes_is_in_no_table_of_the_server(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
@@ -310,11 +314,11 @@ async def test_a_vault_that_its_owner_deletes_is_in_no_table_of_the_server(
     """
     database: PostgresServer | None = None
     settings: dict[str, Any] = {}
-    if kind == "postgres":
-        database = request.getfixturevalue("postgres_server")
-        settings["database_url"] = database.new_database()
+    if kind != "sqlite":
+        database = request.getfixturevalue(f"{kind}_server")
+        settings["database_url"] = database.new_database(pgvector=kind == "pgvector")
     async with (
-        index_server(tmp_path / "server", **settings) as user,
+        index_server(tmp_path / "server", Topics(), **settings) as user,
         aiohttp.ClientSession() as http,
     ):
         ours = await create_vault(http, user.server.url, "", seed=1)
@@ -330,6 +334,9 @@ async def test_a_vault_that_its_owner_deletes_is_in_no_table_of_the_server(
         assert (await call("POST", "/v1/wrap/push", document={"wraps": wraps})).status == 200
         assert (await call("POST", "/v1/index/rows", document=body)).status == 201
         assert (await call("POST", "/v1/index/tokens", document={"name": "bot"})).status == 201
+        if database is not None and kind == "pgvector":
+            name = urlsplit(settings["database_url"]).path[1:]
+            assert database.sql("SELECT model FROM memlocket_index.index_piece", name) == "topics/1"
         await _sees_nothing(theirs, record)
         assert (await theirs.caller.push(theirs.rows(2))).status == 200
         end = await ours.caller.signed(2)

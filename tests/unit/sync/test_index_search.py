@@ -32,7 +32,7 @@ from memory_manager.sync.server.index.vectors import (
 from memory_manager.sync.wire.index_document import OPTED_IN
 
 
-def _row(number: int, text: str, pieces: list[list[float]] | None = None) -> Candidate:
+def _row(number: int, text: str) -> Candidate:
     return Candidate(
         record=bytes((0x80, number)) + bytes(14),
         envelope=OPTED_IN,
@@ -44,7 +44,6 @@ def _row(number: int, text: str, pieces: list[list[float]] | None = None) -> Can
         created_at_ms=number,
         updated_at_ms=100 - number,
         words=word_set(text),
-        pieces=None if pieces is None else np.array(pieces, np.float32),
     )
 
 
@@ -81,14 +80,22 @@ def test_lists_and_times_and_limits() -> None:
     assert (len(hits), count) == (1, 3)
 
 
+def test_the_order_in_which_rows_come_changes_nothing() -> None:
+    rows = [_row(number, f"database {number}") for number in range(1, 9)]
+    meanings = {row.record: 0.9 - row.record[1] / 50 for row in rows}
+    there, back = (rank(Query("database"), each, meanings) for each in (rows, rows[::-1]))
+    assert there == back
+
+
 def test_meaning_and_words_are_fused() -> None:
     rows = [
-        _row(1, "the automobile", [[0.0, 1.0]]),
-        _row(2, "a car park", [[0.8, 0.6]]),
-        _row(3, "lunch", [[1.0, 0.0]]),
+        _row(1, "the automobile"),
+        _row(2, "a car park"),
+        _row(3, "lunch"),
         _row(4, "no vector yet, car"),
     ]
-    hits, _ = rank(Query("car"), rows, np.array([0.0, 1.0], np.float32))
+    meanings = dict(zip((row.record for row in rows), (1.0, 0.6, 0.0), strict=False))
+    hits, _ = rank(Query("car"), rows, meanings)
     assert [hit.row.record[1] for hit in hits] == [2, 1, 4]
     assert all(0 < hit.score <= 1 for hit in hits)
     assert hits[1].similarity == pytest.approx(1.0)
@@ -96,7 +103,8 @@ def test_meaning_and_words_are_fused() -> None:
 
 def test_vectors_of_another_length_and_of_no_text_score_nothing() -> None:
     query = np.array([1.0, 0.0], np.float32)
-    odd = [np.zeros((1, 1), np.float32), None, np.zeros((0, 2), np.float32)]
+    odd = [np.zeros((1, 1), np.float32), -np.eye(2, dtype=np.float32)]
+    odd.append(np.zeros((0, 2), np.float32))
     assert meaning_scores(query, odd).tolist() == [0.0, 0.0, 0.0]
     best = np.array([[0.0, 1.0], [0.6, 0.8]], np.float32)
     assert meaning_scores(query, [*odd, best]).tolist() == pytest.approx([0, 0, 0, 0.6])

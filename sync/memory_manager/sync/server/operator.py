@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memory_manager.base.private_files import write_private
 from memory_manager.base.times import now_ms, rfc3339
@@ -26,6 +26,9 @@ from memory_manager.sync.server.settings import ServerSettings
 from memory_manager.sync.server.storage import OwnQuota, Usage, VaultHead
 from memory_manager.sync.wire.canonical import hex_bytes
 from memory_manager.sync.wire.log import head_words
+
+if TYPE_CHECKING:
+    from memory_manager.sync.server.index.storage import Comparing
 
 HEADS_NAME: Final = "heads.json"
 
@@ -75,6 +78,17 @@ def read_state(settings: ServerSettings) -> tuple[ServerState, Usage]:
             return state, await storage.usage(now_ms())
 
     return asyncio.run(read())
+
+
+def read_comparing(settings: ServerSettings) -> Comparing:
+    """Who compares the vectors of opted-in rows; the server may run meanwhile."""
+    from memory_manager.sync.server.index.storage import Comparing
+
+    if settings.database_url is None:
+        return Comparing.SQLITE
+    from memory_manager.sync.server.index.postgres import comparing_at
+
+    return asyncio.run(comparing_at(settings.database_url))
 
 
 def set_quota(settings: ServerSettings, vault: str, quota: OwnQuota) -> None:

@@ -14,7 +14,7 @@ from memory_manager.sync.server.index.agent_routes import agent_routes
 from memory_manager.sync.server.index.routes import index_routes
 from memory_manager.sync.server.index.service import FILL_ROWS, IndexService
 from memory_manager.sync.server.index.sqlite import open_sqlite_index
-from memory_manager.sync.server.index.storage import IndexStorage
+from memory_manager.sync.server.index.storage import Comparing, IndexStorage
 from memory_manager.sync.server.index.vectors import Embedder
 from memory_manager.sync.server.refusals import VaultUnknown
 from memory_manager.sync.wire.roster import Member
@@ -36,6 +36,12 @@ def index_mount(embedder: Embedder | None = None) -> MountFactory:
                 return None
 
         storage = await _open_storage(host)
+        host.metrics.gauge(
+            "index_vectors_in_database",
+            "1 where the database compares the vectors of opted-in rows (pgvector), 0 where this"
+            " process does.",
+            lambda: float(storage.comparing is Comparing.DATABASE),
+        )
         service = IndexService(
             storage,
             server_key=host.key.public,

@@ -1,27 +1,33 @@
 """The index in a schema of its own, ``memlocket_index``, in the server's PostgreSQL database.
 
 Several server processes may use it: what belongs together is one transaction under a lock of the
-vault. Vectors are compared in the server process, as with SQLite; no extension is needed. What is
-removed is gone for every query at once; its bytes may stay in the table's file until VACUUM FULL,
-and in the write-ahead log until that is used again.
+vault. Where the database has the extension pgvector, it keeps the vectors in ``index_piece`` and
+compares them; elsewhere they stand in ``index_row`` and the server process does, as with SQLite.
+What is removed is gone for every query at once; its bytes may stay in the files of both tables
+until VACUUM FULL, and in the write-ahead log until that is used again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.resources
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
 from memory_manager.base.times import now_ms as clock_ms
+from memory_manager.security.event_log import log_event
+from memory_manager.sync.server.index import pgvector
 from memory_manager.sync.server.index.storage import (
     MAX_AUDIT_ENTRIES,
     MAX_TOKENS,
     AgentToken,
     AuditEntry,
     Candidate,
+    Comparing,
     Matrix,
     NewRow,
     Put,
@@ -33,13 +39,12 @@ from memory_manager.sync.server.index.stored_rows import (
     NEW_ACCESS_COLUMNS,
     ROW_COLUMNS,
     TABLES,
-    VERSION,
     access_values,
     candidate_of,
     is_newer,
     row_values,
 )
-from memory_manager.sync.server.index.vectors import pack_pieces
+from memory_manager.sync.server.index.vectors import meanings_of, pack_pieces
 from memory_manager.sync.server.postgres.database import outside_errors
 from memory_manager.sync.server.refusals import StorageMismatch
 
@@ -52,9 +57,13 @@ if TYPE_CHECKING:
 POOL_CONNECTIONS: Final = 4
 CONNECT_SECONDS: Final = 10.0
 STATEMENT_SECONDS: Final = 60.0
+VERSION: Final = 2
+"""Of the schema; 2 once it has the table of pgvector. A newer one is not ours to write into."""
 _SCHEMA: Final = "memlocket_index"
 _SCHEMA_LOCK: Final = 0x6D6C6B32
 _PACKAGE: Final = "memory_manager.sync.server.index"
+
+_log = logging.getLogger(__name__)
 
 
 class PostgresIndex:
@@ -62,6 +71,11 @@ class PostgresIndex:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._comparing: Comparing | None = None
+
+    @property
+    def comparing(self) -> Comparing:
+        return self._comparing or Comparing.NO_EXTENSION
 
     @contextlib.asynccontextmanager
     async def _line(self, vault: bytes | None = None) -> AsyncGenerator[Line]:
@@ -84,8 +98,36 @@ class PostgresIndex:
                     files = importlib.resources.files(_PACKAGE)
                     await line.execute(files.joinpath("postgres_0001.sql").read_text())
                 version = await line.fetchval("SELECT max(number) FROM memlocket_index.version")
-        if version > VERSION:
-            raise StorageMismatch
+                if version > VERSION:
+                    raise StorageMismatch
+                await line.execute(f"SET LOCAL search_path = {_SCHEMA}")
+                comparing = await pgvector.make_ready(line)
+        self._compares(comparing)
+
+    def _compares(self, who: Comparing) -> None:
+        """Say in the log who compares vectors from now on, if that is news."""
+        if who is self._comparing:
+            return
+        self._comparing = who
+        here = who is not Comparing.DATABASE
+        log_event(
+            _log,
+            "index_vectors",
+            level=logging.WARNING if here else logging.INFO,
+            backend="process" if here else "pgvector",
+            reason=who.value,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _vectors(self) -> AsyncGenerator[tuple[Line, bool]]:
+        """A transaction, and whether pgvector's table has the vectors in it."""
+        async with self._line() as line:
+            ready = await pgvector.is_ready(line)
+            if ready:
+                self._compares(Comparing.DATABASE)
+            elif self._comparing is Comparing.DATABASE:
+                self._compares(await pgvector.state(line))
+            yield line, ready
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -127,15 +169,29 @@ class PostgresIndex:
             await _note(line, vault, device, "row.removed", code, record)
         return bool(found)
 
-    async def candidates(self, vault: bytes, model: str | None) -> list[Candidate]:
+    async def candidates(self, vault: bytes) -> list[Candidate]:
         async with self._line() as line:
             rows = await line.fetch(
-                f"SELECT {CANDIDATE_COLUMNS}, CASE WHEN model = $1 THEN pieces END"
-                " FROM index_row WHERE vault = $2",
-                model,
-                vault,
+                f"SELECT {CANDIDATE_COLUMNS} FROM index_row WHERE vault = $1", vault
             )
         return [candidate_of(tuple(row)) for row in rows]
+
+    async def meanings(
+        self, vault: bytes, model: str, query: Matrix, records: Sequence[bytes]
+    ) -> dict[bytes, float]:
+        async with self._vectors() as (line, ready):
+            if ready:
+                return await pgvector.meanings(line, vault, model, query, records)
+            rows = await line.fetch(
+                "SELECT record, dimensions, pieces FROM index_row"
+                " WHERE vault = $1 AND model = $2 AND pieces IS NOT NULL"
+                " AND (record IN (SELECT unnest($3::bytea[]))) IS TRUE",
+                vault,
+                model,
+                list(records),
+            )
+        packed = [(record, dimensions, pieces) for record, dimensions, pieces in rows]
+        return await asyncio.to_thread(meanings_of, query, packed)
 
     async def documents(self, vault: bytes, records: Sequence[bytes]) -> dict[bytes, bytes]:
         async with self._line() as line:
@@ -159,17 +215,23 @@ class PostgresIndex:
     async def put_vector(
         self, vault: bytes, record: bytes, document: bytes, model: str, pieces: Matrix
     ) -> None:
-        async with self._line() as line:
-            await line.execute(
+        async with self._vectors() as (line, ready):
+            there = await line.fetchval(
                 "UPDATE index_row SET model = $1, dimensions = $2, pieces = $3"
-                " WHERE vault = $4 AND record = $5 AND document = $6",
+                " WHERE vault = $4 AND record = $5 AND document = $6 RETURNING 1",
                 model,
                 pieces.shape[1],
-                pack_pieces(pieces),
+                None if ready else pack_pieces(pieces),
                 vault,
                 record,
                 document,
             )
+            if there and ready:
+                await pgvector.put(line, vault, record, model, pieces)
+
+    async def settle(self, limit: int) -> int:
+        async with self._vectors() as (line, ready):
+            return await pgvector.settle(line, limit) if ready else 0
 
     async def records(self, vault: bytes) -> list[bytes]:
         async with self._line() as line:
@@ -281,6 +343,17 @@ async def open_postgres_index(url: str) -> PostgresIndex:
         await index.close()
         raise
     return index
+
+
+async def comparing_at(url: str) -> Comparing:
+    """Who compares vectors in the database at a URL, without a change of it."""
+    with outside_errors():
+        line = await asyncpg.connect(url, timeout=CONNECT_SECONDS)
+        try:
+            async with line.transaction(readonly=True):
+                return await pgvector.state(line)
+        finally:
+            await line.close()
 
 
 async def _replace(line: Line, row: NewRow, now_ms: int) -> None:

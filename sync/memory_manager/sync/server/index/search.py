@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,6 @@ from memory_manager.sync.server.index.storage import Candidate, Matrix
 from memory_manager.sync.server.index.vectors import (
     MIN_MEANING_SCORE,
     MIN_WORD_SCORE,
-    meaning_scores,
     word_scores,
 )
 
@@ -89,13 +88,15 @@ def recallable(rows: Sequence[Candidate]) -> list[Candidate]:
 
 
 def rank(
-    query: Query, rows: Sequence[Candidate], query_vector: Matrix | None
+    query: Query, rows: Sequence[Candidate], meanings: Mapping[bytes, float] | None
 ) -> tuple[list[Ranked], int]:
     """The hits in order, at most ``query.limit``, and how many rows were hits at all.
 
-    ``rows`` passed the gate. A query that is a row's id finds that row.
+    ``rows`` passed the gate. ``meanings``: how near each record is, None where only words count. A
+    query that is a row's id finds that row.
     """
-    fitting = [row for row in rows if query.passes(row)]
+    # sorted: equal scores are ranked as they come, and a database gives rows in any order
+    fitting = sorted((row for row in rows if query.passes(row)), key=lambda row: row.record)
     wanted = query.text.strip()
     named = [row for row in fitting if row.record.hex() == wanted.lower()]
     if named:
@@ -104,7 +105,7 @@ def rank(
         hits = [Ranked(row, 1.0, 1.0) for row in fitting]
         hits.sort(key=lambda hit: _time(hit, query), reverse=True)
     else:
-        hits = _scored(wanted, fitting, query_vector)
+        hits = _scored(wanted, fitting, meanings)
     if query.threshold is not None:
         hits = [hit for hit in hits if hit.score >= query.threshold]
     count, hits = len(hits), hits[: query.limit] if query.newest_first is None else hits
@@ -113,13 +114,15 @@ def rank(
     return hits[: query.limit], count
 
 
-def _scored(text: str, rows: Sequence[Candidate], query_vector: Matrix | None) -> list[Ranked]:
+def _scored(
+    text: str, rows: Sequence[Candidate], meanings: Mapping[bytes, float] | None
+) -> list[Ranked]:
     words = word_scores(text, [row.words for row in rows])
-    if query_vector is None:
+    if meanings is None:
         meaning = np.zeros(len(rows), np.float32)
         score = words
     else:
-        meaning = meaning_scores(query_vector, [row.pieces for row in rows])
+        meaning = np.array([meanings.get(row.record, 0.0) for row in rows], np.float32)
         score = _fused(words, MIN_WORD_SCORE) + _fused(meaning, MIN_MEANING_SCORE)
     hits = [
         Ranked(row, float(score[i]), float(meaning[i] or words[i]))

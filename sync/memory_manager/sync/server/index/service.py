@@ -158,17 +158,16 @@ class IndexService:
 
     async def search(self, vault: bytes, query: Query) -> Found:
         """The rows of one vault that the server gate lets through, best first."""
-        model = None if self._embedder is None else self._embedder.model
-        rows = recallable(await self.storage.candidates(vault, model))
+        rows = recallable(await self.storage.candidates(vault))
         degraded: list[Degraded] = []
-        vector: Matrix | None = None
+        meanings: dict[bytes, float] | None = None
         if not query.lists_all:
-            vector = await self._query_vector(query.text)
-            if vector is None:
+            meanings = await self._meanings(vault, query.text, [row.record for row in rows])
+            if meanings is None:
                 degraded.append(Degraded.EMBEDDINGS)
-            elif any(row.pieces is None for row in rows):
+            elif any(row.record not in meanings for row in rows):
                 degraded.append(Degraded.EMBEDDINGS_BUILDING)
-        ranked, count = await asyncio.to_thread(rank, query, rows, vector)
+        ranked, count = await asyncio.to_thread(rank, query, rows, meanings)
         documents = await self.storage.documents(vault, [hit.row.record for hit in ranked])
         found = [
             (hit, documents[hit.row.record])
@@ -178,14 +177,20 @@ class IndexService:
         hits = await asyncio.to_thread(_clean, found)
         return Found(hits, count - (len(found) - len(hits)), tuple(degraded))
 
-    async def _query_vector(self, text: str) -> Matrix | None:
-        if self._embedder is None or self._embedder.model is None:
+    async def _meanings(
+        self, vault: bytes, text: str, records: Sequence[bytes]
+    ) -> dict[bytes, float] | None:
+        model = None if self._embedder is None else self._embedder.model
+        if self._embedder is None or model is None:
             return None
         try:
             async with asyncio.timeout(EMBED_SECONDS):
-                return await self._embedder.query(text)
+                vector = await self._embedder.query(text)
         except (EmbedderFailed, TimeoutError):
             return None
+        if not np.isfinite(vector).all():
+            return None
+        return await self.storage.meanings(vault, model, vector, records)
 
     async def _embed(self, row: NewRow) -> None:
         """The meaning of a new row at once where that is quick; ``fill`` does what is left."""
@@ -194,15 +199,18 @@ class IndexService:
                 await self._embed_rows([(row.vault, row.record, row.document)])
 
     async def fill(self) -> int:
-        """Embed some rows that have no vector of the model now; how many there were."""
+        """Embed some rows that have no vector of the model now; how many there were, or how many
+        vectors were brought to their place, whichever is more.
+        """
+        settled = await self.storage.settle(FILL_ROWS)
         if self._embedder is None or self._embedder.model is None:
-            return 0
+            return settled
         rows = await self.storage.without_vector(self._embedder.model, FILL_ROWS)
         try:
             await self._embed_rows(rows)
         except EmbedderFailed:
-            return 0
-        return len(rows)
+            return settled
+        return max(settled, len(rows))
 
     async def _embed_rows(self, rows: Sequence[tuple[bytes, bytes, bytes]]) -> None:
         model = None if self._embedder is None else self._embedder.model
@@ -210,7 +218,8 @@ class IndexService:
             return
         found = await self._embedder.documents([read_document(raw).content for *_, raw in rows])
         for (vault, record, raw), pieces in zip(rows, found, strict=True):
-            kept = _NO_VECTOR if pieces is None else pieces
+            usable = pieces is not None and len(pieces) and np.isfinite(pieces).all()
+            kept = pieces if pieces is not None and usable else _NO_VECTOR
             await self.storage.put_vector(vault, record, raw, model, kept)
 
     # --- hosted agents ------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from memory_manager.sync.server.index.storage import (
     AgentToken,
     AuditEntry,
     Candidate,
+    Comparing,
     Matrix,
     NewRow,
     Put,
@@ -39,7 +40,7 @@ from memory_manager.sync.server.index.stored_rows import (
     is_newer,
     row_values,
 )
-from memory_manager.sync.server.index.vectors import pack_pieces
+from memory_manager.sync.server.index.vectors import meanings_of, pack_pieces
 from memory_manager.sync.server.refusals import StorageMismatch
 from memory_manager.sync.server.sqlite.database import outside_errors
 
@@ -106,6 +107,10 @@ class SqliteIndex:
             raise RuntimeError("the index is not open")
         return self._connection
 
+    @property
+    def comparing(self) -> Comparing:
+        return Comparing.SQLITE
+
     # --- rows ---------------------------------------------------------------------------------
 
     async def put(self, row: NewRow, now_ms: int, max_rows: int) -> Put:
@@ -126,16 +131,28 @@ class SqliteIndex:
     def _empty_log(self) -> None:
         self._open_connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    async def candidates(self, vault: bytes, model: str | None) -> list[Candidate]:
+    async def candidates(self, vault: bytes) -> list[Candidate]:
         def work() -> list[Candidate]:
             rows = self._open_connection.execute(
-                f"SELECT {CANDIDATE_COLUMNS}, CASE WHEN model = ? THEN pieces END"
-                " FROM index_row WHERE vault = ?",
-                (model, vault),
+                f"SELECT {CANDIDATE_COLUMNS} FROM index_row WHERE vault = ?", (vault,)
             )
             return [candidate_of(row) for row in rows]
 
         return await self._run(work)
+
+    async def meanings(
+        self, vault: bytes, model: str, query: Matrix, records: Sequence[bytes]
+    ) -> dict[bytes, float]:
+        wanted = frozenset(records)
+
+        def work() -> list[tuple[bytes, int, bytes]]:
+            rows = self._open_connection.execute(
+                "SELECT record, dimensions, pieces FROM index_row WHERE vault = ? AND model = ?",
+                (vault, model),
+            )
+            return [row for row in rows if row[0] in wanted]
+
+        return await asyncio.to_thread(meanings_of, query, await self._run(work))
 
     async def documents(self, vault: bytes, records: Sequence[bytes]) -> dict[bytes, bytes]:
         def work() -> dict[bytes, bytes]:
@@ -169,6 +186,9 @@ class SqliteIndex:
             )
 
         await self._write(work)
+
+    async def settle(self, limit: int) -> int:
+        return 0
 
     async def records(self, vault: bytes) -> list[bytes]:
         def work() -> list[bytes]:

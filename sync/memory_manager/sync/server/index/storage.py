@@ -51,9 +51,7 @@ class NewRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
-    """A stored row as the search sees it, before the gate. ``pieces``: shape (n, dim), or None
-    without a vector of the model that was asked for.
-    """
+    """A stored row as the search sees it, before the gate; its vectors stay in the storage."""
 
     record: bytes
     envelope: SecurityEnvelope
@@ -65,7 +63,6 @@ class Candidate:
     created_at_ms: int
     updated_at_ms: int
     words: Words = dataclasses.field(repr=False)
-    pieces: Matrix | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,8 +99,22 @@ class Put(enum.Enum):
     FULL = "full"
 
 
+class Comparing(enum.StrEnum):
+    """Who compares vectors, and why it is not the database."""
+
+    DATABASE = "database"
+    SQLITE = "sqlite"
+    NO_EXTENSION = "no_extension"  # this PostgreSQL has no pgvector
+    NOT_CREATED = "not_created"  # it has, and this database does not: our role may not create it
+
+
 class IndexStorage(Protocol):
     """Coroutines of one event loop; every write is durable when it returns."""
+
+    @property
+    def comparing(self) -> Comparing:
+        """Who compares vectors, as far as the storage knows."""
+        ...
 
     async def put(self, row: NewRow, now_ms: int, max_rows: int) -> Put:
         """Store or replace a row, with an audit entry; anything but STORED changes nothing."""
@@ -113,8 +124,16 @@ class IndexStorage(Protocol):
         """Take a row out with all that was derived from it; False when there is none."""
         ...
 
-    async def candidates(self, vault: bytes, model: str | None) -> list[Candidate]:
+    async def candidates(self, vault: bytes) -> list[Candidate]:
         """All rows of a vault; the gate is the caller's."""
+        ...
+
+    async def meanings(
+        self, vault: bytes, model: str, query: Matrix, records: Sequence[bytes]
+    ) -> dict[bytes, float]:
+        """The cosine of each record's nearest piece, not below 0; rows without a vector of this
+        model are left out. ``records`` passed the gate: no other row is compared.
+        """
         ...
 
     async def documents(self, vault: bytes, records: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -129,6 +148,12 @@ class IndexStorage(Protocol):
         self, vault: bytes, record: bytes, document: bytes, model: str, pieces: Matrix
     ) -> None:
         """Add the vector of a row that still has this document."""
+        ...
+
+    async def settle(self, limit: int) -> int:
+        """Bring some vectors that were stored otherwise to where they are stored now; how many
+        rows that were.
+        """
         ...
 
     async def note(

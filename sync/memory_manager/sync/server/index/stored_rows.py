@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from memory_manager.security.envelope import SecurityEnvelope, read_envelope
 from memory_manager.sync.server.index.storage import AgentToken, Candidate, NewRow
-from memory_manager.sync.server.index.vectors import unpack_pieces, unpack_words
+from memory_manager.sync.server.index.vectors import unpack_words
 
 VERSION: Final = 1
 """Of the schema; a newer one is not ours to write into."""
@@ -22,9 +22,8 @@ ROW_COLUMNS: Final = (
 )
 CANDIDATE_COLUMNS: Final = (
     "record, security_envelope, opted_in, bucket, scope, path, memory_type, created_at_ms,"
-    " updated_at_ms, words, dimensions"
+    " updated_at_ms, words"
 )
-"""``pieces`` comes after them, where they are of the model that was asked for."""
 NEW_ACCESS_COLUMNS: Final = "id, vault, digest, name, device, created_at_ms, expires_at_ms"
 ACCESS_COLUMNS: Final = "id, vault, name, device, created_at_ms, expires_at_ms, last_used_at_ms"
 
@@ -66,9 +65,8 @@ def access_values(token: AgentToken, digest: bytes) -> tuple[object, ...]:
 
 
 def candidate_of(row: Sequence[Any]) -> Candidate:
-    """A candidate of ``CANDIDATE_COLUMNS`` and its pieces."""
-    record, envelope, opted_in, bucket, scope, path, kind, created_ms, updated_ms = row[:9]
-    words, dimensions, pieces = row[9:]
+    """A candidate of ``CANDIDATE_COLUMNS``."""
+    record, envelope, opted_in, bucket, scope, path, kind, created_ms, updated_ms, words = row
     return Candidate(
         bytes(record),
         stored_envelope(envelope),
@@ -80,7 +78,6 @@ def candidate_of(row: Sequence[Any]) -> Candidate:
         created_ms,
         updated_ms,
         unpack_words(words),
-        None if pieces is None else unpack_pieces(pieces, dimensions),
     )
 
 

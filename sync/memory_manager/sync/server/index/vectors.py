@@ -84,20 +84,27 @@ def word_scores(query: str, rows: Sequence[Words]) -> Matrix:
     return shares
 
 
-def meaning_scores(query: Matrix, rows: Sequence[Matrix | None]) -> Matrix:
-    """Per row the cosine of its nearest piece; 0 for one without a vector."""
+def meaning_scores(query: Matrix, rows: Sequence[Matrix]) -> Matrix:
+    """Per row the cosine of its nearest piece; 0 where the vectors are of another length."""
     scores = np.zeros(len(rows), np.float32)
     numbers = [
         number
         for number, pieces in enumerate(rows)
-        if pieces is not None and pieces.shape[1] == query.shape[0] and len(pieces)
+        if pieces.shape[1] == query.shape[0] and len(pieces)
     ]
     if numbers:
-        kept = [pieces for number in numbers if (pieces := rows[number]) is not None]
+        kept = [rows[number] for number in numbers]
         starts = np.cumsum([0, *(len(pieces) for pieces in kept[:-1])])
         best = np.maximum.reduceat(np.concatenate(kept) @ query, starts)
         scores[numbers] = np.maximum(best, 0.0)
     return scores
+
+
+def meanings_of(query: Matrix, packed: Sequence[tuple[bytes, int, bytes]]) -> dict[bytes, float]:
+    """``meaning_scores`` by record, of rows of ``(record, dimensions, pieces)``."""
+    rows = [unpack_pieces(pieces, dimensions) for _, dimensions, pieces in packed]
+    scores: list[float] = meaning_scores(query, rows).tolist()
+    return {bytes(record): score for (record, *_), score in zip(packed, scores, strict=True)}
 
 
 def pack_words(words: Words) -> bytes:
