@@ -142,8 +142,9 @@ def test_an_entry_of_another_client_or_program_is_foreign(tmp_path: Path) -> Non
         "nul",
         "[" * 5000,
         '{"a":' * 5000,
+        '{"a": ' + "9" * 5000 + "}",
     ],
-    ids=range(20),
+    ids=range(21),
 )  # fmt: skip
 def test_what_is_odd_or_unreadable_is_left_alone(text: str, tmp_path: Path) -> None:
     client = CLIENTS["cursor"]
@@ -159,8 +160,17 @@ def test_what_is_odd_or_unreadable_is_left_alone(text: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["mcp_servers = 7", "mcp_servers = { a = { command = 'x' } }", "[[mcp_servers]]", "a = ", "\0"],
-    ids=range(5),
+    [
+        "mcp_servers = 7",
+        "mcp_servers = { a = { command = 'x' } }",
+        "[[mcp_servers]]",
+        "a = ",
+        "\0",
+        "a = " + "9" * 5000,
+        "a" + ".a" * 3000 + " = 1",
+        "a = " + "[" * 3000 + "]" * 3000,
+    ],
+    ids=range(8),
 )
 def test_toml_where_no_table_fits_is_left_alone(text: str, tmp_path: Path) -> None:
     client = CLIENTS["codex"]
