@@ -263,7 +263,7 @@ def test_no_write_lands_after_the_revocation_was_answered(
                     refused.set()
                     return
 
-    writers = [threading.Thread(target=write) for _ in range(4)]
+    writers = [threading.Thread(target=write) for _ in range(16)]
     for writer in writers:
         writer.start()
 
@@ -277,6 +277,12 @@ def test_no_write_lands_after_the_revocation_was_answered(
         writer.join(30)
     assert refused.is_set()
     assert stored() == at_revocation
+    # nor between the revocation and its answer: the audit has the order of the one writer
+    events = owner.get("/v1/audit/events", limit=1_000).json["events"]
+    actions = [event["action"] for event in events]
+    later = events[: actions.index("credential.revoked")]
+    assert "racing" in {event.get("client") for event in events}
+    assert [event["action"] for event in later if event.get("client") == "racing"] == []
 
 
 def test_many_reads_are_never_throttled(agent: Wire) -> None:

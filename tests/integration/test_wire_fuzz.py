@@ -283,8 +283,6 @@ def test_hosts_origins_and_pages_at_every_route(served: SandboxDaemon, agent_tok
         for route in ALL_ROUTES:
             body = b"{}" if route.method != "GET" else None
             for headers, wanted in cases:
-                if route.path == "/oauth/authorize" and "Sec-Fetch-Site" in headers:
-                    continue  # a person comes here by a link of another program or page
                 for wire in (agent, nobody):
                     answer = wire.send(route.method, filled(route), body, headers)
                     if answer.status != wanted or "Set-Cookie" in answer.headers:

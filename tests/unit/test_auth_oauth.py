@@ -61,6 +61,7 @@ BAD = [
     "http://127.0.0.1:99999/cb",
     "http://127.0.0.1:0/cb",
     "http://127.0.0.1:/cb",
+    "http://127.0.0.1:\u0661\u0662/cb",
     "http://127.0.0.1/cb#fragment",
     "http://127.0.0.1/cb\r\nSet-Cookie: a=b",
     "http://127.0.0.1/cb\n",

@@ -111,7 +111,9 @@ def test_fifo_in_its_place_does_not_hang(home: Path) -> None:
         find_daemon(environment(home))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema":1}', '{"schema":1,"pid":"x"}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "[" * 5000, '{"schema":1}', '{"schema":1,"pid":"x"}']
+)
 def test_torn_file_is_refused(home: Path, text: str) -> None:
     write_discovery(home / "run")
     (home / "run" / "daemon.json").write_text(text)

@@ -105,6 +105,7 @@ def test_other_is_the_generic_client(environ: dict[str, str]) -> None:
         b"",
         b"{",
         b"[]",
+        b"[" * 5000,
         b"\xff",
         json.dumps({"schema": 2, "client": "zed", "agent_id": "a", "instance_id": "b"}).encode(),
         json.dumps({"schema": 1, "client": "codex", "agent_id": "a", "instance_id": "b"}).encode(),
@@ -115,7 +116,19 @@ def test_other_is_the_generic_client(environ: dict[str, str]) -> None:
         json.dumps({"schema": 1, "client": "zed", "agent_id": "a"}).encode(),
         b"x" * 20_000,
     ],
-    ids=["empty", "cut", "list", "bytes", "schema", "other", "newline", "type", "missing", "large"],
+    ids=[
+        "empty",
+        "cut",
+        "list",
+        "nested",
+        "bytes",
+        "schema",
+        "other",
+        "newline",
+        "type",
+        "missing",
+        "large",
+    ],
 )
 def test_a_file_with_something_else_is_refused_and_kept(
     content: bytes, environ: dict[str, str]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memory_manager.cli.connect import json_edit, jsonc, toml_edit
 from memory_manager.cli.connect.change import plan_entry, plan_removal, reverted, undo
 from memory_manager.cli.connect.clients import CLIENTS, TABLE_CHECKED, Launch, Places
-from memory_manager.cli.connect.journal import Edit
+from memory_manager.cli.connect.journal import Edit, Journal, read_journal, write_journal
 from memory_manager.cli.connect.jsonc import Unreadable
 from memory_manager.cli.connect.settings_file import read_settings, write_settings
 from memory_manager.cli.errors import ForeignEntry, SettingsRefused
@@ -142,8 +142,9 @@ def test_an_entry_of_another_client_or_program_is_foreign(tmp_path: Path) -> Non
         "nul",
         "[" * 5000,
         '{"a":' * 5000,
+        '{"a": ' + "9" * 5000 + "}",
     ],
-    ids=range(20),
+    ids=range(21),
 )  # fmt: skip
 def test_what_is_odd_or_unreadable_is_left_alone(text: str, tmp_path: Path) -> None:
     client = CLIENTS["cursor"]
@@ -159,8 +160,17 @@ def test_what_is_odd_or_unreadable_is_left_alone(text: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["mcp_servers = 7", "mcp_servers = { a = { command = 'x' } }", "[[mcp_servers]]", "a = ", "\0"],
-    ids=range(5),
+    [
+        "mcp_servers = 7",
+        "mcp_servers = { a = { command = 'x' } }",
+        "[[mcp_servers]]",
+        "a = ",
+        "\0",
+        "a = " + "9" * 5000,
+        "a" + ".a" * 3000 + " = 1",
+        "a = " + "[" * 3000 + "]" * 3000,
+    ],
+    ids=range(8),
 )
 def test_toml_where_no_table_fits_is_left_alone(text: str, tmp_path: Path) -> None:
     client = CLIENTS["codex"]
@@ -367,6 +377,16 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for name in ("folder", "fifo", "bytes", "nowhere", "loop"):
         with pytest.raises(SettingsRefused):
             read_settings(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 5000, "null"])
+def test_a_damaged_note_counts_as_none(text: str, tmp_path: Path) -> None:
+    environ = {"MEMLOCKET_HOME": str(tmp_path / "home")}
+    (tmp_path / "home").mkdir(mode=0o700)
+    write_journal("zed", Journal("settings.json", existed=True), environ)
+    assert read_journal("zed", environ) is not None
+    (tmp_path / "home" / "clients" / "zed.change.json").write_text(text)
+    assert read_journal("zed", environ) is None
 
 
 def test_left_over_temporary_files_are_swept(tmp_path: Path) -> None:

@@ -112,12 +112,22 @@ def test_a_copied_discovery_file_says_nothing_of_its_new_folder(
     assert discovery.describe_running(tmp_path / "link") is not None
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b'{"socket": 7}'])
+DAMAGED = [b"", b"[]", b"{", b"[" * 4_000, b"\xff", b'{"socket": 7}']
+
+
+@pytest.mark.parametrize("content", DAMAGED)
 def test_a_damaged_discovery_file_says_nothing(private: Path, content: bytes) -> None:
     (private / "daemon.json").write_bytes(content)
     (private / "daemon.json").chmod(0o600)
     assert discovery.describe_running(private) is None
     discovery.withdraw("ours", (private,))
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_crash_marker_counts_as_no_crash(private: Path, content: bytes) -> None:
+    (private / crash.MARKER_NAME).write_bytes(content)
+    (private / crash.MARKER_NAME).chmod(0o600)
+    assert crash.read_history(private) == crash.NO_CRASHES
 
 
 def test_crashes_are_counted_without_their_text(private: Path) -> None:

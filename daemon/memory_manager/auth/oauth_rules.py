@@ -16,7 +16,7 @@ MAX_URI_CHARACTERS: Final = 2_048
 
 # the characters of RFC 3986 without "#": no blanks, no backslash, no quotes, no control characters
 _REST: Final = r"(?:[/?][A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=%]*)?"
-_LOOPBACK = re.compile(rf"http://(?:127\.0\.0\.1|localhost|\[::1\])(?::(\d{{1,5}}))?{_REST}")
+_LOOPBACK = re.compile(rf"http://(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{{1,5}}))?{_REST}")
 _EDITOR = re.compile(rf"vscode(?:-insiders)?://[A-Za-z0-9][A-Za-z0-9._-]*{_REST}")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")

@@ -78,7 +78,7 @@ def read_discovery(runtime_dir: Path) -> DaemonAddress:
         if document.get("folder", here) != here:
             raise FileNotFoundError(runtime_dir / DISCOVERY_FILE)
         return _parse(document, runtime_dir)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UnsafeFile(f"{runtime_dir / DISCOVERY_FILE} is not a discovery file.") from None
 
 

@@ -99,7 +99,7 @@ def find_installation(name: str, environ: Mapping[str, str] = os.environ) -> Ins
         return None
     try:
         return _parse(json.loads(raw), installation_name(name))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UnsafeFile(
             f"{path} is not a file of memlocket.", hint=f"Look at it, then remove it: rm '{path}'"
         ) from None

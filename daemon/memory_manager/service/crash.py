@@ -66,7 +66,15 @@ def read_history(directory: Path) -> CrashHistory:
         return CrashHistory(
             times, loaded.get("error"), loaded.get("version"), bool(loaded.get("unread"))
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnsafeFile):
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        UnsafeFile,
+    ):
         return NO_CRASHES
 
 

@@ -84,7 +84,7 @@ def _read(directory: Path) -> dict[str, object]:
     try:
         loaded = json.loads(read_private(directory / DISCOVERY_NAME, _MAX_BYTES))
         here = folder_identity(directory)
-    except (OSError, ValueError, UnsafeFile):
+    except (OSError, ValueError, RecursionError, UnsafeFile):
         return {}
     if not isinstance(loaded, dict) or loaded.get("folder", here) != here:
         return {}  # nothing of ours, or copied with its folder

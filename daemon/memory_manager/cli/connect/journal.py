@@ -69,7 +69,7 @@ def read_journal(name: str, environ: Mapping[str, str]) -> Journal | None:
             after_digest=_text(document.get("after_digest")),
             registering=bool(document["registering"]),
         )
-    except (FileNotFoundError, UnsafeFile, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, UnsafeFile, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

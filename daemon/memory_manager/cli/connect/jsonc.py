@@ -16,6 +16,8 @@ from typing import Final
 MAX_DEPTH: Final = 200
 PLACED_DEPTH: Final = 4
 """Members are looked up this deep at most; what lies deeper and is plain JSON needs no places."""
+TOO_DEEP: Final = "it is nested too deeply"
+LONG_NUMBER: Final = "it holds a number of too many digits"
 
 _BLANKS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
@@ -114,7 +116,7 @@ class _Reader:
 
     def _value(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise Unreadable("it is nested too deeply")
+            raise Unreadable(TOO_DEEP)
         character = self._next()
         start = self._at
         if depth >= PLACED_DEPTH and character in "{[" and (quick := self._plain_json()):
@@ -213,7 +215,10 @@ def _number(text: str) -> int | float:
     bare = text.lstrip("+-").lower()
     if bare.startswith("0x"):
         return int(bare, 16) * (-1 if text.startswith("-") else 1)
-    return float(text) if re.search(r"[.a-z]", bare) else int(text)
+    try:
+        return float(text) if re.search(r"[.a-z]", bare) else int(text)
+    except ValueError:  # Python reads whole numbers of 4300 digits at most
+        raise Unreadable(LONG_NUMBER) from None
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from memory_manager.cli.connect.json_edit import Patch
-from memory_manager.cli.connect.jsonc import Unreadable
+from memory_manager.cli.connect.jsonc import LONG_NUMBER, MAX_DEPTH, TOO_DEEP, Unreadable
 
 _HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
@@ -21,12 +21,27 @@ _HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 def parse(text: str) -> dict[str, object]:
     """The document; Unreadable if it is not TOML."""
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        document = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         where = re.search(r"at line \d+", str(error))
         raise Unreadable(f"it cannot be read {where[0] if where else ''}".rstrip()) from None
     except RecursionError:
-        raise Unreadable("it is nested too deeply") from None
+        raise Unreadable(TOO_DEEP) from None
+    except ValueError:  # the only other one: Python reads whole numbers of 4300 digits at most
+        raise Unreadable(LONG_NUMBER) from None
+    if _is_deep(document):  # dotted keys nest without recursion, comparing does not
+        raise Unreadable(TOO_DEEP)
+    return document
+
+
+def _is_deep(document: dict[str, object]) -> bool:
+    level: list[object] = [document]
+    for _ in range(MAX_DEPTH):
+        tables = [cast("dict[str, object]", item) for item in level if isinstance(item, dict)]
+        level = [value for table in tables for value in table.values()]
+        if not level:
+            return False
+    return True
 
 
 def entry_at(text: str, path: Sequence[str]) -> object:
