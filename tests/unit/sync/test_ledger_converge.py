@@ -188,7 +188,7 @@ def run(steps: list[Any]) -> None:
             world.close()
 
 
-@pytest.mark.timeout(1_800)  # 400 stories when thorough
+@pytest.mark.timeout(3_600)  # 400 stories when thorough
 def test_any_order_of_acts_and_meetings_ends_alike(thorough: bool) -> None:
     @settings(
         max_examples=400 if thorough else 10,
