@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from vault_harness import wait_for
 
 from memory_manager.base.errors import InvalidInput
 from memory_manager.client.discovery import DaemonAddress
@@ -50,7 +51,7 @@ def answering(folder: Path, *answers: bytes) -> Iterator[tuple[Path, list[bytes]
                 received.append(_whole_request(stream))
                 stream.sendall(answer)
 
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
         yield path, received
@@ -257,3 +258,13 @@ def test_an_empty_id_is_no_listing() -> None:
     client = MemoryClient(DaemonConnection(address_of(None, "http://127.0.0.1:9"), token=None))
     with pytest.raises(InvalidInput):
         client.get("")
+
+
+def test_a_connection_that_the_daemon_closed_while_idle_is_opened_again(short_path: Path) -> None:
+    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"fine": 12}'
+    with answering(short_path / "run", answer, answer) as (path, received):
+        with DaemonConnection(address_of(path)) as connection:
+            assert connection.request("GET", "/v1/me").body == {"fine": 12}
+            wait_for(lambda: not connection.is_fresh())
+            assert connection.request("POST", "/v1/me", body={}).body == {"fine": 12}
+    assert len(received) == 2

@@ -177,7 +177,10 @@ class DaemonConnection:
         return raw
 
     def _connected_socket(self) -> socket.socket:
-        # http.client closes its socket after "Connection: close"; then a new one is opened here
+        # http.client closes its socket after "Connection: close"; then a new one is opened here.
+        # A daemon closes a connection that stays idle, as while its owner looks for the paper.
+        if not self.is_fresh():
+            self._connection.close()
         if not isinstance(cast("socket.socket | None", self._connection.sock), socket.socket):
             self._connection.connect()
         return cast("socket.socket", self._connection.sock)
