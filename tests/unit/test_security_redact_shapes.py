@@ -161,6 +161,14 @@ def test_a_lone_key_id_is_a_credential_by_itself() -> None:
     ]
 
 
+def test_a_key_id_that_could_be_words_goes_where_a_key_is_spoken_of() -> None:
+    key_id = "AKIA" + "FOREVERANDALWAYS"
+    for text in (f"aws_access_key_id = {key_id}", f'"AccessKeyId": "{key_id}"'):
+        assert key_id not in sanitize_server_write(text).text
+    for text in (f"the {key_id} band", "aws_access_key_id = AKIA" + "EXAMPLEEXAMPLEEX"):
+        assert not sanitize_server_write(text).applied
+
+
 def test_labelled_chain_keys_go_and_transaction_hashes_stay() -> None:
     digits = Maker("eth").hex(64)
     assert sanitize_server_write(f"PRIVATE_KEY=0x{digits}").high_risk

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ledger_stories import DEVICES, Told, clean_text, story
+from ledger_stories import DEVICES, START_MS, Told, clean_text, story
 from ledger_world import LedgerDevice, LedgerWorld
 from made_up_token import token_of
 from older_rules import older_rules
@@ -205,3 +205,24 @@ def test_who_writes_on_after_a_redaction_holds_no_more_than_the_others(world: Le
 def test_all_devices_show_the_same_after_any_story(thorough: bool) -> None:
     for seed in range(2_000 if thorough else 12):
         live_through(seed)
+
+
+def test_the_trash_holds_the_latest_of_what_was_changed_and_deleted_apart(
+    world: LedgerWorld,
+) -> None:
+    left, right, third = (world.device() for _ in range(3))
+    memory = left.remember("first")
+    world.settle()
+    for number, device in enumerate((left, right)):
+        device.clock_ms = START_MS + number
+        device.update(memory, content=f"text {number}", semantic_key="name")
+        device.forget(memory)
+    world.settle()
+    for device in (left, right, third):
+        assert device.row(memory) is None
+        kept = device.vault.row(memory, include_deleted=True)
+        assert kept is not None
+        assert kept.content == "text 1"
+    third.restore(memory)
+    world.settle()
+    assert left.content(memory) == right.content(memory) == "text 1"

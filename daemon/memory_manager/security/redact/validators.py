@@ -97,15 +97,24 @@ def edges_mixed_digits(text: str, start: int, end: int) -> bool:
     return edges(text, start, end) and mixed_digits(text, start, end)
 
 
+MAX_LABEL: Final = 40
+_FILL_WORD: Final = late("EXAMPLE|SAMPLE|PLACEHOLDER|DUMMY|FAKE|TEST|YOUR|ACCESS|KEY|HERE|XXXX")
+
+
 def aws_key_id(text: str, start: int, end: int) -> bool:
-    """AKIA.. needs its 16 characters; ASIA.. and the like can be English, so they need a digit."""
+    """AKIA.. needs its 16 characters; ASIA.. and the like can be English, so they need a digit.
+
+    Of letters alone that could be words it is one where a key is spoken of just before.
+    """
     if text[start + 4 : end].isalpha():
         before = text[start - 1] if start else " "
         after = text[end] if end < len(text) else " "
         if before.isalnum() or after.isalpha() or not text.startswith(("AKIA", "ABIA"), start):
             return False
         if not looks_random(text[start + 4 : end].lower()):
-            return False
+            label = text[max(0, start - MAX_LABEL) : start].lower()
+            if "key" not in label or _FILL_WORD.search(text, start + 4, end) is not None:
+                return False
     return not is_placeholder(text[start:end])
 
 

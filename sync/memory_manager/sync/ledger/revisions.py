@@ -120,6 +120,11 @@ def maximal(connection: Connection, record_id: bytes) -> list[Revision]:
     return _latest(connection, record_id, "superseded = 0", _MAX_NAMED)
 
 
+def latest_edit(connection: Connection, record_id: bytes) -> Revision | None:
+    """The revision with content that was written last, deleted or not."""
+    return next(iter(_latest(connection, record_id, "deletion IS NULL", 1)), None)
+
+
 def _latest(connection: Connection, record_id: bytes, which: str, limit: int) -> list[Revision]:
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM revision WHERE id = ? AND {which}"

@@ -16,7 +16,7 @@ from memory_manager.sync.wire.versions import Current, Revision
 from memory_manager.vault import queries
 from memory_manager.vault.incoming_rows import IncomingRow
 from memory_manager.vault.memories import Memories
-from memory_manager.vault.prepared_version import RowContents
+from memory_manager.vault.prepared_version import RowContents, contents_of_stored
 from memory_manager.vault.rows import MemoryRow, WriteStatus
 from memory_manager.vault.second_pass import cleaned
 from memory_manager.vault.settings import personal_data
@@ -112,11 +112,29 @@ def _take_away(
     if now.forgotten:
         memories.apply_destruction(transaction, memory_id)
         return
+    _keep_last_text(transaction, memories, record_id)
     writer = payload_rows.writer_of(last)
     at_ms = payload_rows.deleted_at(last)
     memories.apply_deletion(
         transaction, memory_id, writer, transaction.now_ms if at_ms is None else at_ms
     )
+
+
+def _keep_last_text(transaction: Transaction, memories: Memories, record_id: bytes) -> None:
+    """Where several devices deleted a record, each after a change of its own, the trash holds the
+    latest change, whichever was heard of first.
+    """
+    connection = transaction.connection
+    if len(revisions.maximal(connection, record_id)) < 2:
+        return
+    here = queries.get_row(connection, memory_id_from_bytes(record_id), include_deleted=True)
+    latest = revisions.latest_edit(connection, record_id)
+    payload = None if latest is None else sealed_rows.payload_of(connection, latest.dot)
+    if here is None or payload is None:
+        return
+    row = dataclasses.replace(payload_rows.read_row(payload), id=here.id, holds_key=False)
+    if cleaned(row.contents) != contents_of_stored(here):
+        memories.apply(transaction, row)
 
 
 def _show(
